@@ -431,7 +431,11 @@ pub fn many_at_once(rig: &mut Rig) {
 pub fn a_probe_gets_through(rig: &mut Rig) {
     let (entry, seen) = (rig.sides[1].transport().entry(), rig.place());
     let Some((place, probe)) = rig.sides[0].transport().probe(&entry, &seen) else {
-        return assert_ne!(rig.about.scope, Scope::Anywhere, "one gets through to this host, and to who passes on, anyway");
+        return assert_ne!(
+            rig.about.scope,
+            Scope::Anywhere,
+            "one gets through to this host, and to who passes on, anyway"
+        );
     };
     assert_eq!(place.host(), seen.host());
     assert!(wakes(&[(probe.fd().as_raw_fd(), true)], 2000));

@@ -56,7 +56,7 @@ impl Dial {
                 return Err(if is_late { io::Error::other("cannot be used") } else { ErrorKind::WouldBlock.into() });
             };
             let open = Open { to: self.to, from: self.trust.identity().process(), router: Some(self.router) };
-            let channel = trunk.open(&open)?;
+            let channel = Channel::open(&trunk, &open)?;
             let ear = Ear::new(&channel)?;
             if let State::Waiting(_, hello) = std::mem::replace(&mut self.state, State::Over) {
                 // Wherever the process is, routers are between.

@@ -1,7 +1,7 @@
 //! Routers: all processes of a host (of one user, with one key) share one, so each has one connection, and two hosts have one
 //! between them.
 //!
-//! The registry calls [`open`], and then the traits of a transport. The router is a thread ([`switch`]) of that process which has
+//! The registry calls [`open`], and then the traits of a transport. The router ([`switch`]) is a thread of that process which has
 //! the local name; when it dies, another one takes the name ([`post`]). Each process has one [`trunk`] to it, which carries
 //! channels ([`frame`], [`channel`]); the handshake of every transport over streams goes through a channel from end to end, so a
 //! router sees names and sizes only. Nothing here blocks but the start, for a moment.
@@ -14,6 +14,8 @@ mod dial;
 mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod host;
+mod into;
 mod lane;
 mod local;
 mod open;

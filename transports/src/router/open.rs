@@ -2,9 +2,10 @@
 
 use super::accept::Accept;
 use super::address::{self, place, unplace};
+use super::channel::Channel;
 use super::dial::Dial;
+use super::host::Listening;
 use super::post::Post;
-use super::switch::Listening;
 use crate::ip::{PortRange, Ways, choose};
 use crate::transport::{Attempt, Env, Incoming, OpenError, Target, Transport};
 use base::settings::{IFACE, PORTRANGE, ROUTE};
@@ -114,7 +115,7 @@ impl Transport for Router {
     fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
         let mut post = self.post();
         let trunk = post.trunk();
-        let next = trunk.and_then(|trunk| trunk.accept());
+        let next = trunk.and_then(|trunk| Channel::accept(&trunk));
         post.step();
         drop(post);
         let (channel, open) = next.ok_or(ErrorKind::WouldBlock)?;

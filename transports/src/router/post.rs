@@ -3,8 +3,8 @@
 //! When the router dies, the kernel frees the name, and one of those that were connected takes it. All have the descriptors of the
 //! listeners, so the next router is reached at the same addresses.
 
+use super::host::{Host, Listening};
 use super::local::{self, Raw};
-use super::switch::{Host, Listening};
 use super::trunk::{self, Trunk};
 use crate::stream::handshake::Proving;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

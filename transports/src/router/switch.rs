@@ -1,4 +1,4 @@
-//! The router itself: a thread that passes frames between the processes of this node and the routers of others.
+//! The router itself: it passes frames between the processes of this node and the routers of others.
 //!
 //! It knows which process each local connection is of, and has at most one connection that it dialled to each other router.
 //! Invariants: a frame is passed on whole and in its order; a channel is known on two connections or on none, but for one whose
@@ -7,19 +7,17 @@
 use super::conn::{Conn, Id, News, Parked, To, Who};
 use super::frame::{HEAD, Head, Kind, Open, Why};
 use super::local::{Listener, MOST_LISTENERS, Raw};
-use super::trunk::{MOST_CHANNELS, bell};
-use crate::ip::{Listeners, MAX_ADDRESSES, PortRange, Socket};
+use super::trunk::MOST_CHANNELS;
+use crate::ip::{MAX_ADDRESSES, Socket};
 use base::bytes::Malformed;
 use base::protocol::router::MAX_PIECE;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
-use nix::sys::signal::{SigSet, SigmaskHow};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trust::Trust;
 
@@ -45,59 +43,8 @@ const LOCAL: u64 = 1;
 const LISTENERS: u64 = 2;
 const CONNS: u64 = 1 << 16;
 
-/// Where a router is to listen that finds no listeners.
-#[derive(Debug, Clone)]
-pub(super) struct Listening {
-    pub at: Vec<SocketAddr>,
-    pub ports: Option<PortRange>,
-}
-
-/// A router that runs in this process. Dropping it ends it.
-pub(super) struct Host {
-    stop: Arc<EventFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Host {
-    /// Takes the local name and begins. `AddrInUse` if another process has it.
-    pub fn start(
-        name: &str,
-        trust: &Arc<Trust>,
-        listening: &Listening,
-        listeners: &[TcpListener],
-    ) -> io::Result<Host> {
-        let local = Listener::open(name)?;
-        let mut all = listeners.iter().map(TcpListener::try_clone).collect::<io::Result<Vec<_>>>()?;
-        if all.is_empty() {
-            match Listeners::open(&listening.at, listening.ports) {
-                Ok(opened) => all = opened.into_all(),
-                Err(e) => base::log!(Error, "the router of this host cannot be reached from others: {e}"),
-            }
-        }
-        let stop = Arc::new(bell()?);
-        let mut switch = Switch::new(trust.clone(), local, &stop)?;
-        all.into_iter().try_for_each(|listener| switch.adopt(listener))?;
-        // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let thread = std::thread::Builder::new().name("mpi_connect_rt".into()).spawn(move || switch.run());
-        before.thread_set_mask()?;
-        Ok(Host { stop, thread: Some(thread?) })
-    }
-
-    pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.stop.write(1);
-        // A panic in it has been reported.
-        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
-    }
-}
-
-struct Switch {
+/// A router.
+pub(super) struct Switch {
     trust: Arc<Trust>,
     local: Listener,
     listeners: Vec<TcpListener>,
@@ -119,7 +66,7 @@ struct Switch {
 }
 
 impl Switch {
-    fn new(trust: Arc<Trust>, local: Listener, stop: &Arc<EventFd>) -> io::Result<Switch> {
+    pub fn new(trust: Arc<Trust>, local: Listener, stop: &Arc<EventFd>) -> io::Result<Switch> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
         epoll.add(&local, EpollEvent::new(EpollFlags::EPOLLIN, LOCAL))?;
@@ -142,7 +89,8 @@ impl Switch {
         })
     }
 
-    fn adopt(&mut self, listener: TcpListener) -> io::Result<()> {
+    /// Listens there too.
+    pub fn adopt(&mut self, listener: TcpListener) -> io::Result<()> {
         if self.listeners.len() < MOST_LISTENERS.min(MAX_ADDRESSES) {
             listener.set_nonblocking(true)?;
             let number = LISTENERS + self.listeners.len() as u64;
@@ -156,7 +104,8 @@ impl Switch {
         self.listeners.iter().any(|listener| listener.local_addr().is_ok_and(|own| own == *address))
     }
 
-    fn run(mut self) {
+    /// Serves until it is told to stop.
+    pub fn run(mut self) {
         let mut events = [EpollEvent::empty(); 64];
         loop {
             let is_timed = !self.fresh.is_empty() || !self.waiting.is_empty();
@@ -329,7 +278,8 @@ impl Switch {
         while let Some(conn) = self.conns.get_mut(&id) {
             let was_connecting = conn.is_connecting();
             let news = conn.set_up(&trust);
-            if was_connecting && !conn.is_connecting()
+            if was_connecting
+                && !conn.is_connecting()
                 && let Some(fd) = conn.fd()
             {
                 let mut event = EpollEvent::new(EpollFlags::EPOLLIN, CONNS + u64::from(id));

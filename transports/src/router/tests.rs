@@ -15,7 +15,7 @@ fn connect(place: &wire::Place) -> io::Result<Channel> {
     let all = TRUNKS.lock().unwrap();
     let name = all.iter().rev().find(|(process, ..)| *process == to).map(|(_, name, _)| name.clone()).unwrap();
     let (from, _, trunk) = all.iter().rev().find(|(process, one, _)| *process != to && *one == name).unwrap();
-    trunk.upgrade().unwrap().open(&Open { to, from: *from, router: Some(router) })
+    Channel::open(&trunk.upgrade().unwrap(), &Open { to, from: *from, router: Some(router) })
 }
 
 crate::conformance::suite!(conformance, router, connect, |settings| settings.router.node = true);

@@ -5,8 +5,8 @@
 //! more than the other end was given credit for; bytes leave in the order in which they were taken; a bell that is rung tells of
 //! something that is still there.
 
-use super::channel::{Channel, Into};
 use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, Why, credit, credited, whole};
+use super::into::Into;
 use super::local::Raw;
 use crate::stream::ByteStream;
 use base::bytes::Malformed;
@@ -151,8 +151,8 @@ impl Trunk {
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 
-    /// Opens a channel to a process.
-    pub fn open(self: &Arc<Trunk>, open: &Open) -> io::Result<Channel> {
+    /// Opens a channel to a process: its number, and its bell.
+    pub fn open(&self, open: &Open) -> io::Result<(u32, Arc<EventFd>)> {
         let bell = Arc::new(bell()?);
         let mut inner = self.lock();
         if inner.broken || inner.slots.len() >= MOST_CHANNELS {
@@ -165,12 +165,11 @@ impl Trunk {
         let id = inner.last;
         inner.add(id, &bell);
         inner.say(id, Kind::Open, &open.encode());
-        drop(inner);
-        Ok(Channel::new(self.clone(), id, bell))
+        Ok((id, bell))
     }
 
-    /// The next channel that another process has opened to this one.
-    pub fn accept(self: &Arc<Trunk>) -> Option<(Channel, Open)> {
+    /// The next channel that another process has opened to this one, with its bell.
+    pub fn accept(&self) -> Option<(u32, Arc<EventFd>, Open)> {
         let mut inner = self.lock();
         inner.pump();
         let next = inner.arrived.pop_front();
@@ -179,8 +178,7 @@ impl Trunk {
         }
         let (id, open) = next?;
         let bell = inner.slots.get(&id)?.bell.clone();
-        drop(inner);
-        Some((Channel::new(self.clone(), id, bell), open))
+        Some((id, bell, open))
     }
 
     /// No channel is taken from now on, and those that were not accepted end.
