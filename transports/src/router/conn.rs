@@ -3,14 +3,14 @@
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
 use super::frame::{HEAD, Head, Kind, Open, whole};
-use super::local::Raw;
+use super::local::{Kept, Raw};
 use crate::ip::{Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
 use crate::stream::handshake::{Admitting, Proving};
 use base::protocol::router::MAX_PIECE;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -64,7 +64,7 @@ pub(super) struct Parked {
 pub(super) enum News {
     NotYet,
     /// These listeners come from a process of this node, which has proved itself.
-    Process([u8; 16], Vec<TcpListener>),
+    Process([u8; 16], Vec<Kept>),
     Router([u8; 16]),
 }
 
@@ -134,7 +134,7 @@ impl Conn {
                     return Err(e);
                 }
                 let near = socket.is_near();
-                let proving = Proving::begin(Raw(socket.into_fd()), trust, Protocol::Router, near)?;
+                let proving = Proving::begin(Raw::new(socket.into_fd()), trust, Protocol::Router, near)?;
                 self.stage = Stage::Proving(Box::new(proving));
                 Ok(News::NotYet)
             }
@@ -184,7 +184,7 @@ impl Conn {
     }
 
     /// Hands our listeners to a process; frames follow.
-    pub fn let_in(&mut self, ours: &[TcpListener]) -> io::Result<()> {
+    pub fn let_in(&mut self, ours: &[Kept]) -> io::Result<()> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Exchanging(raw, process) => {
                 raw.hand(ours)?;

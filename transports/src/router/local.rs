@@ -1,10 +1,11 @@
 //! The local name of a router, and connections as descriptors: those of this host, on which listeners are handed over, and those
 //! between routers.
 //!
-//! Invariant: nothing is sent to a process of another user, and nothing blocks. The name is abstract (unix(7)): one process at a
+//! Invariant: nothing is sent to a process of another user, nothing blocks, and no forked child keeps any of it open. The name is abstract (unix(7)): one process at a
 //! time has it, and the kernel frees it when that process ends.
 
 use crate::stream::ByteStream;
+use base::fork::{keep_from_children, let_go};
 use base::protocol::router::SOCKET;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -46,6 +47,7 @@ impl Listener {
         let fd = new_socket()?;
         bind(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
         listen(&fd, Backlog::MAXCONN)?;
+        keep_from_children(&fd);
         Ok(Listener(fd))
     }
 
@@ -55,7 +57,13 @@ impl Listener {
         // SAFETY: the call has just made this descriptor, for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         is_ours(&fd)?;
-        Ok(Raw(fd))
+        Ok(Raw::new(fd))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let_go(&self.0);
     }
 }
 
@@ -65,22 +73,51 @@ impl AsFd for Listener {
     }
 }
 
-/// A connected stream socket, local or not.
+/// A TCP listener that forked children close.
+pub(super) struct Kept(TcpListener);
+
+impl Kept {
+    pub fn new(listener: TcpListener) -> Kept {
+        keep_from_children(&listener);
+        Kept(listener)
+    }
+}
+
+impl std::ops::Deref for Kept {
+    type Target = TcpListener;
+
+    fn deref(&self) -> &TcpListener {
+        &self.0
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let_go(&self.0);
+    }
+}
+
+/// A connected stream socket, local or not, that forked children close.
 #[derive(Debug)]
-pub(super) struct Raw(pub OwnedFd);
+pub(super) struct Raw(OwnedFd);
 
 impl Raw {
+    pub fn new(fd: OwnedFd) -> Raw {
+        keep_from_children(&fd);
+        Raw(fd)
+    }
+
     /// Connects to the router of this name.
     pub fn reach(name: &str) -> io::Result<Raw> {
         let fd = new_socket()?;
         connect(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
         is_ours(&fd)?;
-        Ok(Raw(fd))
+        Ok(Raw::new(fd))
     }
 
     /// Says how many listeners there are, and hands them over.
-    pub fn hand(&self, listeners: &[TcpListener]) -> io::Result<()> {
-        let raw: Vec<RawFd> = listeners.iter().take(MOST_LISTENERS).map(AsRawFd::as_raw_fd).collect();
+    pub fn hand(&self, listeners: &[Kept]) -> io::Result<()> {
+        let raw: Vec<RawFd> = listeners.iter().take(MOST_LISTENERS).map(|listener| listener.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&raw)];
         let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
         let count = [raw.len() as u8];
@@ -89,7 +126,7 @@ impl Raw {
     }
 
     /// The listeners that the other side hands over. `WouldBlock` if it has not yet.
-    pub fn take(&self) -> io::Result<Vec<TcpListener>> {
+    pub fn take(&self) -> io::Result<Vec<Kept>> {
         let mut count = [0];
         let mut space = nix::cmsg_space!([RawFd; MOST_LISTENERS]);
         let mut into = [IoSliceMut::new(&mut count)];
@@ -109,7 +146,13 @@ impl Raw {
         if !is_whole || usize::from(count[0]) != fds.len() {
             return Err(ErrorKind::InvalidData.into());
         }
-        Ok(fds.into_iter().map(TcpListener::from).collect())
+        Ok(fds.into_iter().map(|fd| Kept::new(fd.into())).collect())
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let_go(&self.0);
     }
 }
 

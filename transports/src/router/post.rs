@@ -4,7 +4,7 @@
 //! listeners, so the next router is reached at the same addresses.
 
 use super::host::{Host, Listening};
-use super::local::{self, Raw};
+use super::local::{self, Kept, Raw};
 use super::trunk::{self, Trunk};
 use crate::stream::handshake::Proving;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -13,7 +13,7 @@ use nix::sys::time::{TimeSpec, TimeValLike as _};
 use nix::sys::timer::TimerSetTimeFlags;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub(super) struct Post {
     name: String,
     listening: Listening,
     /// Those of the router, which this process hands on if it becomes the router, or another one does that has none.
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Kept>,
     /// The router, if it is a thread of this process.
     host: Option<Arc<Host>>,
     state: State,

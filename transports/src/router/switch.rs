@@ -6,7 +6,7 @@
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
 use super::frame::{HEAD, Head, Kind, Open, Why};
-use super::local::{Listener, MOST_LISTENERS, Raw};
+use super::local::{Kept, Listener, MOST_LISTENERS, Raw};
 use super::trunk::MOST_CHANNELS;
 use crate::ip::{MAX_ADDRESSES, Socket};
 use base::bytes::Malformed;
@@ -16,7 +16,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::EventFd;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trust::Trust;
@@ -47,7 +47,7 @@ const CONNS: u64 = 1 << 16;
 pub(super) struct Switch {
     trust: Arc<Trust>,
     local: Listener,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Kept>,
     epoll: Epoll,
     stop: Arc<EventFd>,
     conns: BTreeMap<Id, Conn>,
@@ -90,11 +90,11 @@ impl Switch {
     }
 
     /// Listens there too.
-    pub fn adopt(&mut self, listener: TcpListener) -> io::Result<()> {
+    pub fn adopt(&mut self, listener: Kept) -> io::Result<()> {
         if self.listeners.len() < MOST_LISTENERS.min(MAX_ADDRESSES) {
             listener.set_nonblocking(true)?;
             let number = LISTENERS + self.listeners.len() as u64;
-            self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+            self.epoll.add(&*listener, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
             self.listeners.push(listener);
         }
         Ok(())
@@ -171,7 +171,7 @@ impl Switch {
                 Ok((stream, peer)) => {
                     let Ok(socket) = Socket::new(stream) else { continue };
                     let near = socket.is_near();
-                    let conn = Conn::accepted(Raw(socket.into_fd()), Some(peer), near, &self.trust);
+                    let conn = Conn::accepted(Raw::new(socket.into_fd()), Some(peer), near, &self.trust);
                     self.insert(conn);
                 }
                 Err(e) => return self.no_more(&e),
@@ -300,7 +300,7 @@ impl Switch {
     }
 
     /// A process of this node has come.
-    fn let_in(&mut self, id: Id, process: [u8; 16], theirs: Vec<TcpListener>) {
+    fn let_in(&mut self, id: Id, process: [u8; 16], theirs: Vec<Kept>) {
         for listener in theirs {
             let Ok(address) = listener.local_addr() else { continue };
             if !self.is_own(&address) {
