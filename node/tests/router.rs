@@ -142,6 +142,31 @@ fn processes_of_two_nodes_meet_by_both_routers() {
     exchanged(&Key::new(), &Key::new());
 }
 
+/// More is under way than the trunk takes at once, again and again, while nothing else is to be done: who waits for room is woken.
+#[test]
+fn large_messages_come_one_by_one() {
+    let key = Key::new();
+    let (one, other) = (of_node(&key, &key), of_node(&key, &key));
+    let (to_other, to_one) = couple(&one, &other);
+    let data = pattern(4 << 20, 3);
+    let echo = std::thread::spawn(move || {
+        let mut space = vec![0; 4 << 20];
+        for _ in 0..30 {
+            assert_eq!(other.wait(other.recv(to_one, 1, &mut space)), got(4 << 20, 1));
+            assert_eq!(other.wait(other.send(to_one, 1, &space)), node::Outcome::Sent);
+        }
+        other
+    });
+    let mut space = vec![0; 4 << 20];
+    for round in 0..30 {
+        let send = one.send(to_other, 1, &data);
+        assert_eq!(one.wait(one.recv(to_other, 1, &mut space)), got(4 << 20, 1), "round {round}");
+        assert_eq!(one.wait(send), node::Outcome::Sent);
+        assert!(space == data);
+    }
+    echo.join().unwrap();
+}
+
 /// The process that has the router is killed while messages flow. Another one becomes the router, and all messages come.
 fn killed(a: &Key, b: &Key, seed: u64) {
     // It comes first, so it is the router.

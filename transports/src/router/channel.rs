@@ -63,7 +63,7 @@ impl ByteStream for Channel {
     }
 
     fn flush(&mut self) -> io::Result<bool> {
-        self.trunk.flush()
+        self.trunk.flush(self.id)
     }
 
     fn has_output(&self) -> bool {

@@ -3,8 +3,8 @@
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
 use super::frame::{HEAD, Head, Kind, Open, whole};
-use super::local::{Kept, Raw};
-use crate::ip::{Socket, is_connected, start_connect};
+use super::local::Raw;
+use crate::ip::{Kept, Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
 use crate::stream::handshake::{Admitting, Proving};
 use base::protocol::router::MAX_PIECE;

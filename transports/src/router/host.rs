@@ -1,9 +1,9 @@
 //! The thread of a router, in the process that has the local name.
 
-use super::local::{Kept, Listener};
+use super::local::Listener;
 use super::switch::Switch;
 use super::trunk::bell;
-use crate::ip::{Listeners, PortRange};
+use crate::ip::{Kept, Listeners, PortRange};
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use std::io;
@@ -29,7 +29,7 @@ impl Host {
     /// Takes the local name and begins. `AddrInUse` if another process has it.
     pub fn start(name: &str, trust: &Arc<Trust>, listening: &Listening, listeners: &[Kept]) -> io::Result<Host> {
         let local = Listener::open(name)?;
-        let mut all = listeners.iter().map(|one| one.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        let mut all = listeners.iter().map(Kept::again).collect::<io::Result<Vec<_>>>()?;
         if all.is_empty() {
             match Listeners::open(&listening.at, listening.ports) {
                 Ok(opened) => all = opened.into_all(),
@@ -38,7 +38,7 @@ impl Host {
         }
         let stop = Arc::new(bell()?);
         let mut switch = Switch::new(trust.clone(), local, &stop)?;
-        all.into_iter().try_for_each(|listener| switch.adopt(Kept::new(listener)))?;
+        all.into_iter().try_for_each(|listener| switch.adopt(listener))?;
         // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let thread = std::thread::Builder::new().name("mpi_connect_rt".into()).spawn(move || switch.run());

@@ -4,6 +4,7 @@
 //! Invariant: nothing is sent to a process of another user, nothing blocks, and no forked child keeps any of it open. The name is abstract (unix(7)): one process at a
 //! time has it, and the kernel frees it when that process ends.
 
+use crate::ip::Kept;
 use crate::stream::ByteStream;
 use base::fork::{keep_from_children, let_go};
 use base::protocol::router::SOCKET;
@@ -14,7 +15,6 @@ use nix::sys::socket::{
 };
 use nix::unistd::geteuid;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use trust::Trust;
 
@@ -70,30 +70,6 @@ impl Drop for Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-/// A TCP listener that forked children close.
-pub(super) struct Kept(TcpListener);
-
-impl Kept {
-    pub fn new(listener: TcpListener) -> Kept {
-        keep_from_children(&listener);
-        Kept(listener)
-    }
-}
-
-impl std::ops::Deref for Kept {
-    type Target = TcpListener;
-
-    fn deref(&self) -> &TcpListener {
-        &self.0
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let_go(&self.0);
     }
 }
 

@@ -4,8 +4,9 @@
 //! listeners, so the next router is reached at the same addresses.
 
 use super::host::{Host, Listening};
-use super::local::{self, Kept, Raw};
+use super::local::{self, Raw};
 use super::trunk::{self, Trunk};
+use crate::ip::Kept;
 use crate::stream::handshake::Proving;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;

@@ -6,9 +6,9 @@
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
 use super::frame::{HEAD, Head, Kind, Open, Why};
-use super::local::{Kept, Listener, MOST_LISTENERS, Raw};
+use super::local::{Listener, MOST_LISTENERS, Raw};
 use super::trunk::MOST_CHANNELS;
-use crate::ip::{MAX_ADDRESSES, Socket};
+use crate::ip::{Kept, MAX_ADDRESSES, Socket};
 use base::bytes::Malformed;
 use base::protocol::router::MAX_PIECE;
 use nix::errno::Errno;

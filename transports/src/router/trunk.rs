@@ -205,9 +205,14 @@ impl Trunk {
         self.lock().read(id, bufs)
     }
 
-    /// Writes on what the socket had no room for. Whether nothing is left.
-    pub fn flush(&self) -> io::Result<bool> {
-        self.lock().flush()
+    /// Writes on what the socket had no room for, on behalf of this channel. Whether nothing is left.
+    pub fn flush(&self, id: u32) -> io::Result<bool> {
+        let mut inner = self.lock();
+        let is_done = inner.flush()?;
+        if let Some(slot) = inner.slots.get_mut(&id) {
+            slot.stuck |= !is_done;
+        }
+        Ok(is_done)
     }
 
     pub fn has_output(&self) -> bool {
@@ -384,7 +389,9 @@ impl Inner {
             Err(e) => return Err(e),
         };
         slot.room -= len as u32;
-        if written < HEAD + len {
+        // Who waits for the rest is told when it is gone, whether or not there is more to write.
+        slot.stuck = written < HEAD + len;
+        if slot.stuck {
             let mut skip = written;
             for piece in &pieces[..count] {
                 let from = skip.min(piece.len());
