@@ -1,6 +1,6 @@
 //! The vocabulary that all crates share: process identity, byte layouts, access to user memory, settings and the log.
 //! Every crate may use this one. It uses no other crate of the workspace, and does no I/O of its own beyond the log, a
-//! look at a file and the kernel's random source.
+//! look at a file, the kernel's random source, and what a forked child has to close.
 
 #![warn(missing_docs)]
 
@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod families;
 pub mod fence;
 pub mod file;
+pub mod fork;
 pub mod hash;
 pub mod ident;
 pub mod log;

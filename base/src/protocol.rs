@@ -60,6 +60,8 @@ pub mod greeting {
     pub const CONTROL: [u8; 8] = *b"MPICNCTL";
     /// The first bytes between a process and a relay, and between two relays.
     pub const RELAY: [u8; 8] = *b"MPICRELY";
+    /// The first bytes between a process and the router of its node, and between two routers.
+    pub const ROUTER: [u8; 8] = *b"MPICROUT";
     /// The longest proof that follows a greeting, in bytes.
     pub const MAX_PROOF: usize = 512;
     /// Bytes of the proof of the dialling side: the first message of Noise.
@@ -72,7 +74,7 @@ pub mod greeting {
     layout! {
         /// A greeting, either way.
         head, 32, "the proof";
-        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server, `MPICNCTL` for an operator's commands, `MPICRELY` to a relay";
+        0 MAGIC "8 bytes" "magic: `MPICONN1` between jobs, `MPICNSRV` between a client and a naming server, `MPICNCTL` for an operator's commands, `MPICRELY` to a relay, `MPICROUT` to a router";
         8 VERSION "u16" "version of what the sender speaks";
         10 STATUS "u16" "status; of the dialling side 0";
         12 FLAGS "u32" "flags";
@@ -294,6 +296,7 @@ pub mod transport {
         2 TCP "addresses, at most 32";
         3 VERBS "a number (u8) of ports of RDMA devices, at most 8, these ports (below), then the addresses of the set-up, at most 32";
         4 RELAY "addresses of relays at which the process waits, at most 8; its process number is what it waits under";
+        5 ROUTER "addresses of the router of its node, at most 32; the process number is what it is known by there";
         200 TOY "nothing; of pipes within one process, for tests alone";
     }
 }
@@ -865,6 +868,45 @@ pub mod relay {
     }
 }
 
+/// What goes between a process and the router of its node, and between two routers, after the greeting: frames of channels.
+pub mod router {
+    /// The version of this protocol.
+    pub const VERSION: u16 = 1;
+    /// How the local name of a router begins; behind it come the user's number and the identifier of the key.
+    pub const SOCKET: &str = "mpi-connect-router-";
+    /// The most bytes of one DATA.
+    pub const MAX_PIECE: usize = 64 << 10;
+    /// Bytes that either side of a channel may send before the other has taken any.
+    pub const WINDOW: u32 = 1 << 20;
+
+    layout! {
+        /// What every frame begins with.
+        head, 8, "the body";
+        0 CHANNEL "u32" "the number of the channel, on this connection alone: even if the side that dialled it has opened the channel, else odd";
+        4 LENGTH "3 bytes" "bytes of the body";
+        7 KIND "u8" "what it is";
+    }
+
+    numbers! {
+        /// What a frame is.
+        KINDS: u8, ["number", "name", "body", "meaning"];
+        1 OPEN "the process number that is wanted, that of the process which asks, then one address or nothing" "a new channel; the address is that of the other router, or of where the channel comes from. DATA may follow at once";
+        2 DATA "1 to 65,536 bytes" "of what the other end says";
+        3 CREDIT "u32" "so many bytes were taken: the other end may send as many more";
+        4 CLOSE "u8: the reason" "the channel has ended, both ways, behind what was sent before";
+    }
+
+    numbers! {
+        /// Why a channel has ended.
+        REASONS: u8, ["number", "name", "meaning"];
+        0 OVER "the other end has closed it";
+        1 GONE "its process was connected here, and its host has closed the connection";
+        2 NOT_THERE "no such process is connected here";
+        3 NO_ROUTER "the other router cannot be reached";
+        4 FULL "a limit is reached";
+    }
+}
+
 /// What a process says to the command beside its library to have a job started (MPI_Comm_spawn).
 pub mod spawn {
     /// The first byte of a request. Both are of one installation, so there is no other version to speak with.
@@ -1042,6 +1084,9 @@ pub const TABLES: &[(&str, Table)] = &[
     ("relay::REQUESTS", relay::REQUESTS),
     ("relay::answer", relay::answer::TABLE),
     ("relay::STATUSES", relay::STATUSES),
+    ("router::head", router::head::TABLE),
+    ("router::KINDS", router::KINDS),
+    ("router::REASONS", router::REASONS),
     ("representation::FLAGS", representation::FLAGS),
     ("representation::FIELDS", representation::FIELDS),
     ("representation::FORMATS", representation::FORMATS),

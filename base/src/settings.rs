@@ -66,6 +66,8 @@ pub const ENCRYPT: &str = "MPI_CONNECT_ENCRYPT";
 pub const PORTRANGE: &str = "MPI_CONNECT_PORTRANGE";
 /// The relays at which this process waits, and through which it reaches others that do.
 pub const RELAY: &str = "MPI_CONNECT_RELAY";
+/// Whether the processes of a node share one router.
+pub const ROUTE: &str = "MPI_CONNECT_ROUTE";
 /// The transports that may carry messages.
 pub const LANES: &str = "MPI_CONNECT_LANES";
 /// The messages after which a process polls the shared memory of a peer instead of waiting for its doorbell.
@@ -177,11 +179,17 @@ pub const ALL: &[Setting] = &[
         default: "none",
     },
     Setting {
+        name: ROUTE,
+        value: Value::Word(&["node"]),
+        meaning: "node: the processes of a host share one router, which has one connection to that of each other host",
+        default: "each process has its own connections",
+    },
+    Setting {
         name: LANES,
-        value: Value::Words(&["shm", "verbs", "tcp", "relay"]),
-        meaning: "what may carry messages, with commas between: shm (memory shared on one host), verbs (RDMA devices), tcp, \
-                  relay",
-        default: "shm,verbs,tcp,relay",
+        value: Value::Words(&["shm", "verbs", "router", "tcp", "relay"]),
+        meaning: "what may carry messages, with commas between: shm (memory shared on one host), verbs (RDMA devices), router \
+                  (see MPI_CONNECT_ROUTE), tcp, relay",
+        default: "shm,verbs,router,tcp,relay",
     },
     Setting {
         name: VERBS,
@@ -502,7 +510,7 @@ mod tests {
             (ENCRYPT, "allways", "'always' was perhaps meant"),
             (PORTRANGE, "9-1", "FIRST-LAST, the lower one first"),
             (PORTRANGE, "0", "two ports are expected"),
-            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, verbs, tcp, relay are expected"),
+            (LANES, "shmm,tcp", "'shmm' is none of its words; shm, verbs, router, tcp, relay are expected"),
             (LANES, "shmm", "'shm' was perhaps meant"),
             (LANES, "shm;tcp", "is none of its words"),
             (FAST_AFTER, "-1", "a number from 0 to 4294967295"),

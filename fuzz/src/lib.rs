@@ -13,6 +13,7 @@ pub mod naming;
 pub mod node;
 pub mod rdma;
 pub mod relay;
+pub mod router;
 pub mod session;
 pub mod shared;
 pub mod spawn;

@@ -3,7 +3,7 @@
 //! Used by the core, and by threads that sleep. Invariant: an event names its owner by kind and number, so that a late
 //! event, whose owner is gone, is recognised and has no effect.
 
-use crate::sys::{keep_from_children, let_go};
+use base::fork::{keep_from_children, let_go};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};

@@ -2,6 +2,7 @@
 //! streams; and what each transport's folder has for it.
 
 pub use crate::relay::fuzzing as relay;
+pub use crate::router::fuzzing as router;
 pub use crate::shm::fuzzing as shared;
 use crate::stream::{ByteStream, StripedLane, handshake};
 use crate::transport::Said;

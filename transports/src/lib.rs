@@ -14,6 +14,7 @@ mod host;
 mod ip;
 pub mod registry;
 mod relay;
+mod router;
 mod shm;
 pub mod sim;
 pub mod stream;

@@ -324,6 +324,7 @@ macro_rules! transports {
 transports! {
     Shm(ShmLane), shm;
     Verbs(VerbsLane), verbs;
+    Router(RouterLane), router;
     Tcp(TcpLane), tcp;
     Relay(RelayLane), relay;
     #[cfg(feature = "toy")]

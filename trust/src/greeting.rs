@@ -6,7 +6,7 @@ use crate::file::FileError;
 use crate::key::KeyId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{self as numbers, head};
-use base::protocol::{hello, naming, operator, relay};
+use base::protocol::{hello, naming, operator, relay, router};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -26,6 +26,8 @@ pub enum Protocol {
     Control,
     /// What a process, or another relay, asks of a relay.
     Relay,
+    /// Channels between a process and the router of its node, and between two routers.
+    Router,
 }
 
 impl Protocol {
@@ -35,6 +37,7 @@ impl Protocol {
             Protocol::Naming => numbers::NAMING,
             Protocol::Control => numbers::CONTROL,
             Protocol::Relay => numbers::RELAY,
+            Protocol::Router => numbers::ROUTER,
         }
     }
 
@@ -50,6 +53,7 @@ impl Protocol {
             Protocol::Naming => naming::VERSION,
             Protocol::Control => operator::VERSION,
             Protocol::Relay => relay::VERSION,
+            Protocol::Router => router::VERSION,
         }
     }
 }

@@ -60,6 +60,7 @@ mod restart;
 mod restart_languages;
 mod restart_steps;
 mod rounds;
+mod router;
 mod run_namespace;
 mod sends;
 mod serve;

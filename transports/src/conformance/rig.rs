@@ -10,7 +10,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trust::{Dialling, Encrypt, Key, Protocol, Ring, Trust};
 use wire::lane::{Event, Lane};
 use wire::{Hello, HelloAck, Place, Status};
@@ -241,8 +241,21 @@ impl Factory for Rig {
         }
         let mut fds = interests(lane);
         fds.push((eventfd.as_raw_fd(), false));
-        let awake = wakes(&fds, millis);
-        let _ = eventfd.read();
+        let start = Instant::now();
+        let awake = loop {
+            if wakes(&fds, 0) {
+                break true;
+            }
+            let left = Duration::from_millis(millis.into()).saturating_sub(start.elapsed());
+            let listeners = self.sides[1].listeners();
+            let all: Vec<_> = fds.iter().copied().chain(listeners.iter().map(|(_, fd)| (*fd, false))).collect();
+            if !wakes(&all, left.as_millis() as u16) {
+                break false;
+            }
+            // What a listener tells of may be for a lane.
+            assert!(self.sides[1].visitor().is_none(), "nobody has come");
+        };
+        let _ = self.sides[1].eventfd.read();
         Some(awake)
     }
 

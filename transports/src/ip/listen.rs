@@ -3,6 +3,7 @@
 //! Opened at start. Invariant: every address in the contact record is listened on as long as the listeners live.
 
 use super::{MAX_ADDRESSES, Socket};
+use base::fork::{keep_from_children, let_go};
 use socket2::{Domain, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -44,6 +45,35 @@ impl fmt::Display for ListenError {
             }
             ListenError::System(e) => write!(f, "no port to listen on: {e}{}", base::mend(e)),
         }
+    }
+}
+
+/// A listener that is handed from process to process, and that forked children close.
+pub(crate) struct Kept(TcpListener);
+
+impl Kept {
+    pub(crate) fn new(listener: TcpListener) -> Kept {
+        keep_from_children(&listener);
+        Kept(listener)
+    }
+
+    /// One more descriptor of the same.
+    pub(crate) fn again(&self) -> io::Result<Kept> {
+        self.0.try_clone().map(Kept::new)
+    }
+}
+
+impl std::ops::Deref for Kept {
+    type Target = TcpListener;
+
+    fn deref(&self) -> &TcpListener {
+        &self.0
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let_go(&self.0);
     }
 }
 
@@ -112,6 +142,11 @@ impl Listeners {
                 base::log!(Info, "cannot listen on {}: {e}", new.ip());
             }
         }
+    }
+
+    /// The sockets themselves.
+    pub(crate) fn into_all(self) -> Vec<Kept> {
+        self.0.into_iter().flatten().map(Kept::new).collect()
     }
 
     pub(crate) fn get(&self, i: usize) -> Option<&TcpListener> {

@@ -15,6 +15,6 @@ pub(crate) use address::{MAX_ADDRESSES, host_part, put, put_all, take, take_all}
 pub(crate) use dial::{Dial, Dialling, Touch};
 pub use ifaces::{IfaceError, choose};
 pub use listen::PortRange;
-pub(crate) use listen::{ListenError, Listeners};
+pub(crate) use listen::{Kept, ListenError, Listeners};
 pub(crate) use order::Ways;
 pub(crate) use socket::{Socket, is_connected, start_connect};

@@ -5,20 +5,16 @@
 
 use super::message::{Answer, REQUEST, Request};
 use crate::ip::Socket;
-use crate::stream::handshake::{Message, say};
-use crate::stream::link::Link;
+use crate::stream::handshake::{Admitting, Message, say};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use trust::{Answering, Progress, Protocol, Refused, Trust};
+use trust::{Protocol, Refused, Trust};
 
 /// An accepted connection.
 pub struct Visitor {
-    link: Link<Socket>,
-    /// Until both sides have proved themselves.
-    proof: Option<Answering>,
+    admitting: Admitting<Socket>,
     heard: Message,
-    process: [u8; 16],
 }
 
 /// What a connection has brought.
@@ -35,18 +31,19 @@ impl Visitor {
     /// A connection that was just accepted.
     pub fn new(accepted: OwnedFd, trust: &Arc<Trust>) -> io::Result<Visitor> {
         let socket = Socket::of(accepted)?;
-        let proof = Some(Answering::begin(trust, Protocol::Relay, socket.is_near()));
-        Ok(Visitor { link: Link::plain(socket), proof, heard: Message::default(), process: [0; 16] })
+        let near = socket.is_near();
+        let admitting = Admitting::begin(socket, trust, Protocol::Relay, near);
+        Ok(Visitor { admitting, heard: Message::default() })
     }
 
     /// The process number that it has proved; zeros before.
     pub fn process(&self) -> [u8; 16] {
-        self.process
+        self.admitting.process()
     }
 
     /// Whether it has known the key, or repeats who has.
     pub fn is_answered(&self) -> bool {
-        self.proof.as_ref().is_none_or(Answering::is_answered)
+        self.admitting.is_answered()
     }
 
     /// Reads what is there, until it has asked.
@@ -54,50 +51,36 @@ impl Visitor {
         match self.hear() {
             Ok(visit) => visit,
             Err(e) if e.kind() == ErrorKind::WouldBlock => Visit::NotYet,
-            Err(_) => Visit::Over(self.proof.as_ref().and_then(Answering::refused)),
+            Err(_) => Visit::Over(self.admitting.refused()),
         }
     }
 
     fn hear(&mut self) -> io::Result<Visit> {
-        while let Some(proof) = &mut self.proof {
-            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
-            match proof.hear(&bytes) {
-                Ok(Progress::More) => (),
-                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
-                Ok(Progress::Done(_)) => {
-                    let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
-                    self.process = channel.process;
-                    self.link.protect(channel);
-                }
-                Err(refusal) => {
-                    // An error means that the other side has gone already.
-                    let _ = say(self.link.stream_mut(), &refusal.say);
-                    return Ok(Visit::Over(Some(refusal.why)));
-                }
-            }
+        if let Err(why) = self.admitting.admit()? {
+            return Ok(Visit::Over(Some(why)));
         }
-        let bytes = self.heard.read(&mut self.link, REQUEST)?;
+        let bytes = self.heard.read(self.admitting.link_mut(), REQUEST)?;
         Ok(Request::decode(&bytes).map_or(Visit::Over(None), Visit::Asks))
     }
 
     /// Answers, or tells news. An error if it does not read what it is told.
     pub fn say(&mut self, answer: Answer) -> io::Result<()> {
-        say(&mut self.link, &answer.encode())
+        say(self.admitting.link_mut(), &answer.encode())
     }
 
     /// Whether it has closed the connection, or has said what it must not.
     pub fn has_left(&self) -> bool {
-        !matches!(self.link.stream().look(), Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
+        !matches!(self.admitting.stream().look(), Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
     }
 
     /// The descriptor of the connection, to be joined to another one.
     pub fn into_fd(self) -> Option<OwnedFd> {
-        Some(self.link.into_stream()?.into_fd())
+        Some(self.admitting.into_link().into_stream()?.into_fd())
     }
 }
 
 impl AsFd for Visitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.link.as_fd()
+        self.admitting.stream().as_fd()
     }
 }

@@ -185,6 +185,72 @@ impl<S: ByteStream> Proving<S> {
     }
 }
 
+/// The answering side of something else than a lane, from the accepted stream to the proof of both.
+pub(crate) struct Admitting<S> {
+    link: Link<S>,
+    /// Until both sides have proved themselves.
+    proof: Option<Answering>,
+    heard: Message,
+    process: [u8; 16],
+}
+
+impl<S: ByteStream> Admitting<S> {
+    /// `near`: the stream does not leave this host.
+    pub(crate) fn begin(stream: S, trust: &Arc<Trust>, what: Protocol, near: bool) -> Admitting<S> {
+        let proof = Some(Answering::begin(trust, what, near));
+        Admitting { link: Link::plain(stream), proof, heard: Message::default(), process: [0; 16] }
+    }
+
+    /// The process that has proved itself. `WouldBlock` if it has not yet.
+    pub(crate) fn admit(&mut self) -> io::Result<Result<[u8; 16], Refused>> {
+        while let Some(proof) = &mut self.proof {
+            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
+            match proof.hear(&bytes) {
+                Ok(Progress::More) => (),
+                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
+                Ok(Progress::Done(_)) => {
+                    let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
+                    self.process = channel.process;
+                    self.link.protect(channel);
+                }
+                Err(refusal) => {
+                    // An error means that the other side has gone already.
+                    let _ = say(self.link.stream_mut(), &refusal.say);
+                    return Ok(Err(refusal.why));
+                }
+            }
+        }
+        Ok(Ok(self.process))
+    }
+
+    /// The process that has proved itself; zeros before.
+    pub(crate) fn process(&self) -> [u8; 16] {
+        self.process
+    }
+
+    /// Whether the other side has known the key, or repeats who has.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.proof.as_ref().is_none_or(Answering::is_answered)
+    }
+
+    /// Why the other side was refused that has left meanwhile: it had its second try, or did not want it.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.proof.as_ref().and_then(Answering::refused)
+    }
+
+    pub(crate) fn stream(&self) -> &S {
+        self.link.stream()
+    }
+
+    pub(crate) fn link_mut(&mut self) -> &mut Link<S> {
+        &mut self.link
+    }
+
+    pub(crate) fn into_link(self) -> Link<S> {
+        self.link
+    }
+}
+
 /// The answering side, from the accepted stream to the HELLO, or to the proof of who has a command.
 pub(crate) struct Accepted<S> {
     link: Link<S>,

@@ -108,20 +108,22 @@ impl<S: ByteStream> ByteStream for Link<S> {
     }
 
     fn flush(&mut self) -> io::Result<bool> {
-        match &mut self.records {
-            None => Ok(true),
-            Some(records) => push(&mut self.stream, &mut records.0),
+        if let Some(records) = &mut self.records
+            && !push(&mut self.stream, &mut records.0)?
+        {
+            return Ok(false);
         }
+        self.stream.flush()
     }
 
     #[inline]
     fn has_output(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| !records.0.waiting().is_empty())
+        self.records.as_ref().is_some_and(|records| !records.0.waiting().is_empty()) || self.stream.has_output()
     }
 
     #[inline]
     fn has_input(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| records.1.has_content())
+        self.records.as_ref().is_some_and(|records| records.1.has_content()) || self.stream.has_input()
     }
 
     fn cut(&mut self) {

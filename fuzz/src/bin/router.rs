@@ -1,0 +1,4 @@
+//! See `fuzz::router::ROUTER`.
+#![no_main]
+
+fuzz::program!(fuzz::router::ROUTER);

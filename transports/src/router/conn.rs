@@ -1,0 +1,285 @@
+//! One connection of the router: from its begin to frames, what is to be written on it, and the channels on it.
+//!
+//! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
+
+use super::frame::{HEAD, Head, Kind, Open, whole};
+use super::local::Raw;
+use crate::ip::{Kept, Socket, is_connected, start_connect};
+use crate::stream::ByteStream;
+use crate::stream::handshake::{Admitting, Proving};
+use base::protocol::router::MAX_PIECE;
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+use trust::{Protocol, Trust};
+
+/// The number of a connection.
+pub(super) type Id = u32;
+
+/// Bytes that are kept for one connection. Who does not take that many has stopped: it is closed, and its lanes are made anew
+/// when it comes again.
+const MOST_KEPT: usize = 64 << 20;
+/// Data of this many bytes is written from where it is, if it can be written at once.
+const LARGE: usize = 4 << 10;
+/// What has been written of `out` is dropped when it is more than this.
+const SPARE: usize = 1 << 20;
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// A process of this node.
+    Process([u8; 16]),
+    /// The router that is this process's.
+    Router([u8; 16]),
+}
+
+/// How far a connection is.
+pub(super) enum Stage {
+    Connecting(Socket),
+    Proving(Box<Proving<Raw>>),
+    Admitting(Box<Admitting<Raw>>),
+    /// A process has proved itself, and its listeners are awaited.
+    Exchanging(Raw, [u8; 16]),
+    Up(Raw, Who),
+    Over,
+}
+
+/// Where a channel goes.
+pub(super) enum To {
+    Channel(Id, u32),
+    /// To a process or a router that is not there yet: what was asked, and the data that has come.
+    Parked(Box<Parked>),
+}
+
+pub(super) struct Parked {
+    pub open: Open,
+    pub data: Vec<u8>,
+    pub until: Instant,
+}
+
+/// What has happened on a connection that is being set up.
+pub(super) enum News {
+    NotYet,
+    /// These listeners come from a process of this node, which has proved itself.
+    Process([u8; 16], Vec<Kept>),
+    Router([u8; 16]),
+}
+
+/// One connection.
+pub(super) struct Conn {
+    pub stage: Stage,
+    /// It is of this host.
+    pub local: bool,
+    /// The other end, if it is not.
+    pub peer: Option<SocketAddr>,
+    pub since: Instant,
+    /// Our side has dialled it.
+    pub dialled: bool,
+    pub channels: HashMap<u32, To>,
+    last: u32,
+    /// The begin of a frame that has not come whole.
+    part: Vec<u8>,
+    out: Vec<u8>,
+    sent: usize,
+    /// What epoll was told last: whether it is written on.
+    pub writing: bool,
+}
+
+impl Conn {
+    fn new(stage: Stage, local: bool, peer: Option<SocketAddr>, dialled: bool) -> Conn {
+        let (channels, last) = (HashMap::new(), u32::from(!dialled));
+        let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
+        Conn { stage, local, peer, since, dialled, channels, last, part, out, sent: 0, writing: false }
+    }
+
+    pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
+        let admitting = Admitting::begin(raw, trust, Protocol::Router, near);
+        Conn::new(Stage::Admitting(Box::new(admitting)), peer.is_none(), peer, false)
+    }
+
+    pub fn dial(to: SocketAddr) -> io::Result<Conn> {
+        Ok(Conn::new(Stage::Connecting(start_connect(to)?), false, Some(to), true))
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.stage {
+            Stage::Connecting(socket) => Some(socket.as_fd()),
+            Stage::Proving(proving) => Some(proving.stream().as_fd()),
+            Stage::Admitting(admitting) => Some(admitting.stream().as_fd()),
+            Stage::Exchanging(raw, _) | Stage::Up(raw, _) => Some(raw.as_fd()),
+            Stage::Over => None,
+        }
+    }
+
+    pub fn who(&self) -> Option<Who> {
+        match self.stage {
+            Stage::Up(_, who) => Some(who),
+            _ => None,
+        }
+    }
+
+    pub fn is_connecting(&self) -> bool {
+        matches!(self.stage, Stage::Connecting(_))
+    }
+
+    /// Goes on with the set-up. `WouldBlock` and errors are told as such.
+    pub fn set_up(&mut self, trust: &Arc<Trust>) -> io::Result<News> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Connecting(socket) => {
+                if let Err(e) = is_connected(&socket) {
+                    self.stage = Stage::Connecting(socket);
+                    return Err(e);
+                }
+                let near = socket.is_near();
+                let proving = Proving::begin(Raw::new(socket.into_fd()), trust, Protocol::Router, near)?;
+                self.stage = Stage::Proving(Box::new(proving));
+                Ok(News::NotYet)
+            }
+            Stage::Proving(mut proving) => match proving.prove() {
+                Ok(Ok(process)) => {
+                    let raw = proving.into_link().into_stream().ok_or(ErrorKind::InvalidData)?;
+                    self.stage = Stage::Up(raw, Who::Router(process));
+                    Ok(News::Router(process))
+                }
+                Ok(Err(why)) => Err(io::Error::new(ErrorKind::PermissionDenied, why)),
+                Err(e) => {
+                    self.stage = Stage::Proving(proving);
+                    Err(e)
+                }
+            },
+            Stage::Admitting(mut admitting) => match admitting.admit() {
+                Ok(Ok(process)) => {
+                    let raw = admitting.into_link().into_stream().ok_or(ErrorKind::InvalidData)?;
+                    if self.local {
+                        self.stage = Stage::Exchanging(raw, process);
+                        return Ok(News::NotYet);
+                    }
+                    self.stage = Stage::Up(raw, Who::Router(process));
+                    Ok(News::Router(process))
+                }
+                Ok(Err(why)) => Err(io::Error::new(ErrorKind::PermissionDenied, why)),
+                Err(e) => {
+                    self.stage = Stage::Admitting(admitting);
+                    Err(e)
+                }
+            },
+            Stage::Exchanging(raw, process) => match raw.take() {
+                Ok(theirs) => {
+                    self.stage = Stage::Exchanging(raw, process);
+                    Ok(News::Process(process, theirs))
+                }
+                Err(e) => {
+                    self.stage = Stage::Exchanging(raw, process);
+                    Err(e)
+                }
+            },
+            other => {
+                self.stage = other;
+                Ok(News::NotYet)
+            }
+        }
+    }
+
+    /// Hands our listeners to a process; frames follow.
+    pub fn let_in(&mut self, ours: &[Kept]) -> io::Result<()> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Exchanging(raw, process) => {
+                raw.hand(ours)?;
+                self.stage = Stage::Up(raw, Who::Process(process));
+                Ok(())
+            }
+            _ => Err(ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    // ---- channels
+
+    /// A number for a channel that this side opens.
+    pub fn next(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(2);
+        while self.channels.contains_key(&self.last) {
+            self.last = self.last.wrapping_add(2);
+        }
+        self.last
+    }
+
+    /// Whether the other side may open a channel of this number.
+    pub fn may_open(&self, channel: u32) -> bool {
+        channel % 2 == u32::from(self.dialled) && !self.channels.contains_key(&channel)
+    }
+
+    // ---- in
+
+    /// Reads once, behind the part of a frame that is there, and returns how many bytes are in the buffer. `WouldBlock` if nothing
+    /// has come; 0 at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Stage::Up(raw, _) = &mut self.stage else { return Err(ErrorKind::NotConnected.into()) };
+        let have = self.part.len();
+        buffer[..have].copy_from_slice(&self.part);
+        match raw.read_vectored(&mut [IoSliceMut::new(&mut buffer[have..])])? {
+            0 => Ok(0),
+            n => {
+                self.part.clear();
+                Ok(have + n)
+            }
+        }
+    }
+
+    /// Keeps what is no whole frame yet.
+    pub fn keep(&mut self, part: &[u8]) {
+        debug_assert!(part.len() < HEAD + MAX_PIECE);
+        self.part.extend_from_slice(part);
+    }
+
+    // ---- out
+
+    pub fn is_waiting(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    pub fn say(&mut self, channel: u32, kind: Kind, body: &[u8]) {
+        self.out.extend_from_slice(&whole(channel, kind, body));
+    }
+
+    /// Passes data on. Little data leaves with the next [`Conn::flush`].
+    pub fn pass(&mut self, channel: u32, data: &[u8]) {
+        let head = Head { channel, kind: Kind::Data, len: data.len() }.encode();
+        let mut sent = 0;
+        if data.len() >= LARGE
+            && !self.is_waiting()
+            && let Stage::Up(raw, _) = &mut self.stage
+        {
+            // What fails here fails for the flush too.
+            sent = raw.write_vectored(&[IoSlice::new(&head), IoSlice::new(data)]).unwrap_or(0);
+        }
+        if sent < HEAD {
+            self.out.extend_from_slice(&head[sent..]);
+        }
+        self.out.extend_from_slice(&data[sent.saturating_sub(HEAD)..]);
+    }
+
+    /// Writes what the connection takes. An error if it has ended, or if it takes too little.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let Stage::Up(raw, _) = &mut self.stage else { return Ok(()) };
+        while self.sent < self.out.len() {
+            match raw.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => return Err(e),
+            }
+        }
+        if self.sent == self.out.len() {
+            (self.out, self.sent) = (std::mem::take(&mut self.out), 0);
+            self.out.clear();
+            self.out.shrink_to(SPARE);
+        } else if self.sent > SPARE {
+            self.out.drain(..self.sent);
+            self.sent = 0;
+        }
+        if self.out.len() - self.sent > MOST_KEPT { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}

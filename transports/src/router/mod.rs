@@ -1,0 +1,31 @@
+//! Routers: all processes of a host (of one user, with one key) share one, so each has one connection, and two hosts have one
+//! between them.
+//!
+//! The registry calls [`open`], and then the traits of a transport. The router ([`switch`]) is a thread of that process which has
+//! the local name; when it dies, another one takes the name ([`post`]). Each process has one [`trunk`] to it, which carries
+//! channels ([`frame`], [`channel`]); the handshake of every transport over streams goes through a channel from end to end, so a
+//! router sees names and sizes only. Nothing here blocks but the start, for a moment.
+
+mod accept;
+mod address;
+mod channel;
+mod conn;
+mod dial;
+mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod host;
+mod into;
+mod lane;
+mod local;
+mod open;
+mod post;
+mod switch;
+mod trunk;
+
+pub(crate) use address::ABOUT;
+pub(crate) use lane::RouterLane;
+pub(crate) use open::{Settings, open};
+
+#[cfg(test)]
+mod tests;
