@@ -7,7 +7,8 @@ use std::io;
 use std::sync::{Mutex, Weak};
 
 /// The trunks of the processes of these tests, with their process numbers and the router that each is of.
-pub(super) static TRUNKS: Mutex<Vec<([u8; 16], String, Weak<Trunk>)>> = Mutex::new(Vec::new());
+pub(super) static TRUNKS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+type Known = ([u8; 16], String, Weak<Trunk>);
 
 /// A channel to the process of this place, from another process of its router.
 fn connect(place: &wire::Place) -> io::Result<Channel> {

@@ -569,7 +569,7 @@ impl Inner {
             }
             Kind::Open => {
                 let open = Open::decode(body)?;
-                if id % 2 == 0 || self.slots.contains_key(&id) {
+                if id.is_multiple_of(2) || self.slots.contains_key(&id) {
                     return Err(Malformed);
                 }
                 let is_full = self.arrived.len() >= MOST_ARRIVED || self.slots.len() >= MOST_CHANNELS;
