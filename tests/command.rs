@@ -361,7 +361,7 @@ fn settings_that_mean_nothing_are_told_of() {
     assert!(o.status.success());
     assert_eq!(
         String::from_utf8(o.stderr).unwrap(),
-        "mpi-connect: MPI_CONNECT_LANES=shmm means nothing: 'shmm' is none of its words; shm, verbs, tcp, relay are expected, one or several \
+        "mpi-connect: MPI_CONNECT_LANES=shmm means nothing: 'shmm' is none of its words; shm, verbs, router, tcp, relay are expected, one or several \
          with commas between; 'shm' was perhaps meant\n\
          mpi-connect: MPI_CONNECT_TIMEOT means nothing; MPI_CONNECT_TIMEOUT was perhaps meant\n\
          mpi-connect: MPI_CONNECT_TUNE_TCP_SOCKETS=99 means nothing: a number from 1 to 16 is expected\n"

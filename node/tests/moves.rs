@@ -96,7 +96,7 @@ fn what_cannot_be_is_told() {
     exchange([(&a, to_b), (&b, to_a)], b"over the only transport that both have");
     let order = |job: &Job, word: &str| job.node.inspect(|core| core.switch(|_, _| true, word));
     let none = order(&a, "carrier pigeon").unwrap_err();
-    assert!(none.to_string().contains("best, shm, verbs, tcp"), "{none}");
+    assert!(none.to_string().contains("best, shm, verbs, router, tcp"), "{none}");
     let refused = order(&a, "shm").unwrap().refused;
     assert_eq!(refused.len(), 1);
     assert_eq!((refused[0].0, refused[0].1.to_string()), (b.id(), "it offers none".into()));

@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn transports_and_times_are_checked() {
         assert_eq!(transport("tcp").as_deref(), Ok("tcp"));
-        assert!(transport("ethernet").unwrap_err().contains("shm, verbs, tcp"));
+        assert!(transport("ethernet").unwrap_err().contains("shm, verbs, router, tcp"));
         assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("0.5") == Ok(0.5));
     }
 }

@@ -204,12 +204,13 @@ fn a_flood_of_silent_connections_pushes_nobody_out() {
     });
     let (mut asked, mut tries, mut new, mut longest) = (0, 0, 0, Duration::ZERO);
     let flooded = Instant::now();
-    while !over.load(Ordering::Acquire) {
+    // At least one new client comes, however quick the flood is: its connections stay.
+    while !over.load(Ordering::Acquire) || tries == 0 {
         let begun = Instant::now();
         assert_eq!(proved.ask(&lookup_body("ocean"))[..2], [3, 1], "after {asked} answers");
         longest = longest.max(begun.elapsed());
         asked += 1;
-        if asked % 50 == 0 {
+        if asked % 50 == 1 {
             // A client that comes meanwhile, with a memory of its own of which servers answer.
             let store = open_as(&server.url, &of_keys(trust().ring().own(), &[]));
             tries += 1;
