@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 const NAP: Duration = Duration::from_millis(2);
 /// The longest such rest.
 const LONG_NAP: Duration = Duration::from_millis(200);
+/// After this time the lock may be biased. The kernel takes some 15 ms to prepare that, and has one of all such requests at a time:
+/// before, that of shared memory would wait for it, and with it the first job that is joined.
+const SETTLED: Duration = Duration::from_millis(200);
 /// How long it sleeps, in milliseconds, while no time limit runs.
 const LONG: u16 = 1000;
 
@@ -63,7 +66,7 @@ fn run(shared: &Shared) {
     let mut nap = NAP;
     let _ = shared.thread.set(std::thread::current());
     shared.core.never_for_this_thread();
-    barrier::prepare();
+    let (begun, mut is_prepared) = (Instant::now(), false);
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         if signal::has_come() {
@@ -77,6 +80,10 @@ fn run(shared: &Shared) {
         }
         let rounds = shared.rounds.load(Ordering::Relaxed);
         if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
+            if !is_prepared && begun.elapsed() >= SETTLED {
+                barrier::prepare();
+                is_prepared = true;
+            }
             nap = if rounds == seen { (2 * nap).min(LONG_NAP) } else { NAP };
             seen = rounds;
             // A longer rest is ended by the thread that ends its wait.
