@@ -21,7 +21,7 @@ const NAP: Duration = Duration::from_millis(2);
 const LONG_NAP: Duration = Duration::from_millis(200);
 /// After this time the lock may be biased. The kernel takes some 15 ms to prepare that, and has one of all such requests at a time:
 /// before, that of shared memory would wait for it, and with it the first job that is joined.
-const SETTLED: Duration = Duration::from_millis(200);
+const SETTLED: Duration = Duration::from_millis(50);
 /// How long it sleeps, in milliseconds, while no time limit runs.
 const LONG: u16 = 1000;
 
