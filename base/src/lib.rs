@@ -1,6 +1,6 @@
 //! The vocabulary that all crates share: process identity, byte layouts, access to user memory, settings and the log.
 //! Every crate may use this one. It uses no other crate of the workspace, and does no I/O of its own beyond the log, a
-//! look at a file, the kernel's random source, and what a forked child has to close.
+//! look at a file, the kernel's random source, threads, and what a forked child has to close.
 
 #![warn(missing_docs)]
 
@@ -19,6 +19,7 @@ pub mod settings;
 pub mod shares;
 pub mod spawn;
 pub mod spelling;
+pub mod thread;
 pub mod tight;
 pub mod time;
 

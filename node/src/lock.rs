@@ -11,7 +11,7 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,23 +31,28 @@ pub(crate) struct Lock<T> {
     owner: AtomicUsize,
     /// The owner holds it, and has not taken the mutex.
     inside: AtomicBool,
-    /// Who took the mutex last, and how often in a row. Written by who holds it.
-    last: AtomicUsize,
-    row: AtomicU32,
-    /// A thread that it is never biased to.
-    never: AtomicUsize,
-    mutex: Mutex<()>,
+    mutex: Mutex<Row>,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: one thread at a time reaches the value, see the module.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
+/// What decides to whom it is biased.
+#[derive(Default)]
+struct Row {
+    /// Who took the mutex last, and how often in a row.
+    last: usize,
+    times: u32,
+    /// A thread that it is never biased to.
+    never: usize,
+}
+
 /// The lock is held.
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// `None`: by the bias.
-    mutex: Option<MutexGuard<'a, ()>>,
+    mutex: Option<MutexGuard<'a, Row>>,
     /// It stays with its thread, as what it leads to does.
     of_thread: PhantomData<*mut T>,
 }
@@ -57,17 +62,14 @@ impl<T> Lock<T> {
         Lock {
             owner: AtomicUsize::new(NONE),
             inside: AtomicBool::new(false),
-            last: AtomicUsize::new(NONE),
-            row: AtomicU32::new(0),
-            never: AtomicUsize::new(NONE),
-            mutex: Mutex::new(()),
+            mutex: Mutex::default(),
             value: UnsafeCell::new(value),
         }
     }
 
     /// It is never biased to this thread, which takes it often only while nobody else does.
     pub(crate) fn never_for_this_thread(&self) {
-        self.never.store(this_thread(), Ordering::Relaxed);
+        self.row().never = this_thread();
     }
 
     #[inline(always)]
@@ -89,21 +91,27 @@ impl<T> Lock<T> {
     #[cold]
     #[inline(never)]
     fn lock_mutex(&self, me: usize) -> Guard<'_, T> {
-        // A panic under the lock ends the process, except in tests.
-        let mutex = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut row = self.row();
         let owner = self.owner.load(Ordering::Relaxed);
         if owner != NONE && owner != me {
             self.owner.store(NONE, Ordering::SeqCst);
             barrier::of_all_threads();
             self.until_left();
         }
-        let row = if self.last.load(Ordering::Relaxed) == me { self.row.load(Ordering::Relaxed) + 1 } else { 1 };
-        self.last.store(me, Ordering::Relaxed);
-        self.row.store(row % AFTER, Ordering::Relaxed);
-        if row == AFTER && barrier::is_ready() && self.never.load(Ordering::Relaxed) != me {
-            self.owner.store(me, Ordering::Relaxed);
+        row.times = if row.last == me { row.times + 1 } else { 1 };
+        row.last = me;
+        if row.times == AFTER {
+            row.times = 0;
+            if barrier::is_ready() && row.never != me {
+                self.owner.store(me, Ordering::Relaxed);
+            }
         }
-        Guard { lock: self, mutex: Some(mutex), of_thread: PhantomData }
+        Guard { lock: self, mutex: Some(row), of_thread: PhantomData }
+    }
+
+    fn row(&self) -> MutexGuard<'_, Row> {
+        // A panic under the lock ends the process, except in tests.
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the former owner is not inside. It cannot come in again.

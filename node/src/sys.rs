@@ -1,7 +1,6 @@
 //! fork(2): a child has none of its parent's threads, and must not touch its sockets or locks.
 //!
-//! Used by `node` at each call. Invariants: once [`forked`] is true in a process,
-//! it stays true; a child keeps no connection open that has to end when its parent dies.
+//! Used by `node` at each call. Invariants: once [`forked`] is true in a process, it stays true; a child keeps no connection open that has to end when its parent dies.
 
 use nix::sys::resource::{Resource, getrlimit};
 use std::sync::Once;

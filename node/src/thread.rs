@@ -6,7 +6,6 @@ use crate::lock::barrier;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::signal;
-use nix::sys::signal::{SigSet, SigmaskHow};
 use session::TICK;
 use std::io;
 use std::sync::Arc;
@@ -41,11 +40,7 @@ impl Background {
 
 /// Begins a thread that blocks every signal.
 pub(crate) fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
-    before.thread_set_mask()?;
-    thread
+    base::thread::begin(std::thread::Builder::new().name(name.into()), run)
 }
 
 impl Drop for Background {

@@ -83,6 +83,17 @@ pub enum Step {
     Failed(io::Error),
 }
 
+impl Step {
+    /// What it is that trying for the answer has led to.
+    pub(crate) fn of(tried: io::Result<HelloAck>) -> Step {
+        match tried {
+            Ok(ack) => Step::Answered(ack),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Step::NotYet,
+            Err(e) => Step::Failed(e),
+        }
+    }
+}
+
 /// One place that is being dialled.
 pub trait Attempt: Send {
     /// The descriptor to be watched for reading, and whether for writing too. `None` if only time can help.

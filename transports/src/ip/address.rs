@@ -6,6 +6,7 @@
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::address::{V4, V6};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use wire::{Place, TransportId};
 
 pub(crate) use base::protocol::address::MAX_ADDRESSES;
 
@@ -49,6 +50,21 @@ pub(crate) fn take(from: &mut Take<'_>) -> Result<SocketAddr, Malformed> {
         }
         _ => return Err(Malformed),
     })
+}
+
+/// Where a process is that is reached through what is at this address.
+pub(crate) fn place_through(transport: TransportId, at: &SocketAddr, process: &[u8; 16], text: String) -> Place {
+    let mut bytes = Vec::new();
+    put(&mut bytes, at);
+    bytes.extend_from_slice(process);
+    Place { transport, address: bytes.into(), host_part: host_part(at), text: text.into() }
+}
+
+/// The address and the process of [`place_through`].
+pub(crate) fn unplace_through(place: &Place) -> Option<(SocketAddr, [u8; 16])> {
+    let mut from = Take(&place.address);
+    let at = take(&mut from).ok()?;
+    Some((at, from.array().ok()?))
 }
 
 /// The bytes of an address that are the same for all processes of a host.

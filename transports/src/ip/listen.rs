@@ -4,6 +4,7 @@
 
 use super::{MAX_ADDRESSES, Socket};
 use base::fork::{keep_from_children, let_go};
+use base::settings::PORTRANGE;
 use socket2::{Domain, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -15,6 +16,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct PortRange(pub u16, pub u16);
 
 impl PortRange {
+    /// `MPI_CONNECT_PORTRANGE`, if it is set.
+    pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<PortRange>, (&'static str, String)> {
+        let parsed = |v: String| PortRange::parse(&v).ok_or_else(|| (PORTRANGE, format!("'{v}' is not FIRST-LAST")));
+        get(PORTRANGE).map(parsed).transpose()
+    }
+
     /// Parses `FIRST-LAST`, or one port.
     pub(crate) fn parse(s: &str) -> Option<PortRange> {
         let (lo, hi) = s.split_once('-').unwrap_or((s, s));

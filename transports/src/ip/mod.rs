@@ -11,7 +11,7 @@ mod order;
 mod reach;
 mod socket;
 
-pub(crate) use address::{MAX_ADDRESSES, host_part, put, put_all, take, take_all};
+pub(crate) use address::{MAX_ADDRESSES, host_part, place_through, put, put_all, take, take_all, unplace_through};
 pub(crate) use dial::{Dial, Dialling, Touch};
 pub use ifaces::{IfaceError, choose};
 pub use listen::PortRange;

@@ -2,8 +2,8 @@
 //!
 //! Pure, but for names of hosts that are looked up.
 
-use crate::ip::{host_part, put, take, take_all};
-use base::bytes::Take;
+pub(super) use crate::ip::unplace_through as unplace;
+use crate::ip::{place_through, put, take_all};
 use base::protocol::relay::MAX_RELAYS;
 use base::protocol::transport::RELAY;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -32,18 +32,7 @@ pub(super) fn relays(entry: &[u8]) -> Vec<SocketAddr> {
 
 /// A process, by way of the relay at this address.
 pub(super) fn place(relay: SocketAddr, process: &[u8; 16]) -> Place {
-    let mut bytes = Vec::new();
-    put(&mut bytes, &relay);
-    bytes.extend_from_slice(process);
-    let text = relay.to_string().into();
-    Place { transport: ABOUT.id, address: bytes.into(), host_part: host_part(&relay), text }
-}
-
-/// The relay and the process of a place.
-pub(super) fn unplace(place: &Place) -> Option<(SocketAddr, [u8; 16])> {
-    let mut from = Take(&place.address);
-    let relay = take(&mut from).ok()?;
-    Some((relay, from.array().ok()?))
+    place_through(ABOUT.id, &relay, process, relay.to_string())
 }
 
 /// A relay as the user names it.

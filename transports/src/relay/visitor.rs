@@ -38,7 +38,7 @@ impl Visitor {
 
     /// The process number that it has proved; zeros before.
     pub fn process(&self) -> [u8; 16] {
-        self.admitting.process()
+        self.admitting.process().unwrap_or_default()
     }
 
     /// Whether it has known the key, or repeats who has.

@@ -3,8 +3,8 @@
 //! Pure.
 
 use super::frame::Open;
-use crate::ip::{host_part, put, put_all, take, take_all};
-use base::bytes::Take;
+pub(super) use crate::ip::unplace_through as unplace;
+use crate::ip::{place_through, put_all, take_all};
 use base::protocol::transport::ROUTER;
 use std::net::SocketAddr;
 use wire::{About, Place, Scope, TransportId};
@@ -27,11 +27,7 @@ pub(super) fn routers(entry: &[u8]) -> Vec<SocketAddr> {
 
 /// A process, by way of its router at this address.
 pub(super) fn place(router: SocketAddr, process: &[u8; 16]) -> Place {
-    let mut bytes = Vec::new();
-    put(&mut bytes, &router);
-    bytes.extend_from_slice(process);
-    let text = format!("the router at {router}").into();
-    Place { transport: ABOUT.id, address: bytes.into(), host_part: host_part(&router), text }
+    place_through(ABOUT.id, &router, process, format!("the router at {router}"))
 }
 
 /// Where a channel comes from that this has opened.
@@ -40,13 +36,6 @@ pub(super) fn origin(open: &Open) -> Place {
         Some(router) => place(router, &open.from),
         None => Place { transport: ABOUT.id, address: open.from.into(), host_part: 0, text: "our router".into() },
     }
-}
-
-/// The router and the process of a place.
-pub(super) fn unplace(place: &Place) -> Option<(SocketAddr, [u8; 16])> {
-    let mut from = Take(&place.address);
-    let router = take(&mut from).ok()?;
-    Some((router, from.array().ok()?))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::frame::{HEAD, Head, Kind, Open, whole};
 use super::local::Raw;
 use crate::ip::{Kept, Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
-use crate::stream::handshake::{Admitting, Proving};
+use crate::stream::handshake::{Admitting, Proved, Proving};
 use base::protocol::router::MAX_PIECE;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -71,9 +71,7 @@ pub(super) enum News {
 /// One connection.
 pub(super) struct Conn {
     pub stage: Stage,
-    /// It is of this host.
-    pub local: bool,
-    /// The other end, if it is not.
+    /// The other end, if it is not of this host.
     pub peer: Option<SocketAddr>,
     pub since: Instant,
     /// Our side has dialled it.
@@ -89,19 +87,19 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    fn new(stage: Stage, local: bool, peer: Option<SocketAddr>, dialled: bool) -> Conn {
+    fn new(stage: Stage, peer: Option<SocketAddr>, dialled: bool) -> Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
         let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
-        Conn { stage, local, peer, since, dialled, channels, last, part, out, sent: 0, writing: false }
+        Conn { stage, peer, since, dialled, channels, last, part, out, sent: 0, writing: false }
     }
 
     pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
         let admitting = Admitting::begin(raw, trust, Protocol::Router, near);
-        Conn::new(Stage::Admitting(Box::new(admitting)), peer.is_none(), peer, false)
+        Conn::new(Stage::Admitting(Box::new(admitting)), peer, false)
     }
 
     pub fn dial(to: SocketAddr) -> io::Result<Conn> {
-        Ok(Conn::new(Stage::Connecting(start_connect(to)?), false, Some(to), true))
+        Ok(Conn::new(Stage::Connecting(start_connect(to)?), Some(to), true))
     }
 
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -151,9 +149,9 @@ impl Conn {
                 }
             },
             Stage::Admitting(mut admitting) => match admitting.admit() {
-                Ok(Ok(process)) => {
+                Ok(Ok(Proved { process, .. })) => {
                     let raw = admitting.into_link().into_stream().ok_or(ErrorKind::InvalidData)?;
-                    if self.local {
+                    if self.peer.is_none() {
                         self.stage = Stage::Exchanging(raw, process);
                         return Ok(News::NotYet);
                     }

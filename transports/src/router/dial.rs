@@ -91,11 +91,7 @@ impl Attempt for Dial {
     }
 
     fn step(&mut self) -> Step {
-        match self.talk() {
-            Ok(ack) => Step::Answered(ack),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Step::NotYet,
-            Err(e) => Step::Failed(e),
-        }
+        Step::of(self.talk())
     }
 
     fn is_greeted(&self) -> bool {

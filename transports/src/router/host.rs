@@ -5,7 +5,6 @@ use super::switch::Switch;
 use super::trunk::bell;
 use crate::ip::{Kept, Listeners, PortRange};
 use nix::sys::eventfd::EventFd;
-use nix::sys::signal::{SigSet, SigmaskHow};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,11 +38,9 @@ impl Host {
         let stop = Arc::new(bell()?);
         let mut switch = Switch::new(trust.clone(), local, &stop)?;
         all.into_iter().try_for_each(|listener| switch.adopt(listener))?;
-        // A new thread inherits the mask, so that there is no moment at which a signal could be delivered to it.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let thread = std::thread::Builder::new().name("mpi_connect_rt".into()).spawn(move || switch.run());
-        before.thread_set_mask()?;
-        Ok(Host { stop, thread: Some(thread?) })
+        let builder = std::thread::Builder::new().name("mpi_connect_rt".into());
+        let thread = base::thread::begin(builder, move || switch.run())?;
+        Ok(Host { stop, thread: Some(thread) })
     }
 
     pub fn is_running(&self) -> bool {

@@ -8,7 +8,7 @@ use super::host::Listening;
 use super::post::Post;
 use crate::ip::{PortRange, Ways, choose};
 use crate::transport::{Attempt, Env, Incoming, OpenError, Target, Transport};
-use base::settings::{IFACE, PORTRANGE, ROUTE};
+use base::settings::{IFACE, ROUTE};
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,14 +37,7 @@ impl Settings {
             Some("node") => true,
             Some(other) => return Err((ROUTE, format!("'{other}' is not node"))),
         };
-        let ports = match get(PORTRANGE) {
-            None => None,
-            Some(v) => {
-                let ports = PortRange::parse(&v);
-                Some(ports.ok_or_else(|| (PORTRANGE, format!("'{v}' is not FIRST-LAST")))?)
-            }
-        };
-        Ok(Settings { node, iface: get(IFACE), ports })
+        Ok(Settings { node, iface: get(IFACE), ports: PortRange::read(get)? })
     }
 }
 

@@ -6,14 +6,14 @@ use super::hello::{Doorbells, MAX_MESSAGE, Parts, READY, READY_READS, TAIL, Tail
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
 use super::segment::Segment;
-use crate::stream::handshake::{is_proved, tell_of_refusal};
+use crate::stream::handshake::{Proved, is_proved, tell_of_refusal};
 use crate::transport::{self, NewLane, Said};
 use base::ProcId;
 use base::protocol::greeting::CONFIRMATION;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use trust::{Answering, KeyId, Progress, Protocol, Trust};
+use trust::{Answering, Progress, Protocol, Trust};
 use wire::hello::{HELLO_LEN, HelloError};
 use wire::{Hello, HelloAck, Place};
 
@@ -22,8 +22,8 @@ pub(super) struct Accept {
     connection: Connection,
     own: Doorbells,
     trust: Arc<Trust>,
-    /// The process that has proved itself, and by which key.
-    proved: Option<([u8; 16], KeyId)>,
+    /// The other side has proved itself.
+    proved: bool,
     state: State,
 }
 
@@ -43,7 +43,7 @@ enum State {
 impl Accept {
     pub(super) fn new(connection: Connection, own: &Doorbells, trust: &Arc<Trust>) -> Accept {
         let state = State::Silent(Answering::begin(trust, Protocol::Jobs, true));
-        Accept { connection, own: own.clone(), trust: trust.clone(), proved: None, state }
+        Accept { connection, own: own.clone(), trust: trust.clone(), proved: false, state }
     }
 
     /// The other side has closed the connection, or sent what cannot be read.
@@ -70,8 +70,8 @@ impl Accept {
             }
             Ok(Ok(Progress::Done(_))) => {
                 let Some(channel) = answering.finish() else { return Said::Foreign };
-                self.proved = Some((channel.process, channel.key));
-                self.greet(rest, fds)
+                self.proved = true;
+                self.greet(Proved::of(&channel), rest, fds)
             }
             Ok(Err(refusal)) => {
                 tell_of_refusal(&"this host", refusal.why);
@@ -82,13 +82,13 @@ impl Accept {
         }
     }
 
-    fn greet(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
+    fn greet(&mut self, proved: Proved, bytes: &[u8], fds: Vec<OwnedFd>) -> Said {
         if bytes.len() != HELLO_LEN + TAIL {
             return Said::Foreign;
         }
         let (hello, tail) = bytes.split_at(HELLO_LEN);
         match (Hello::decode(hello), Tail::decode(tail)) {
-            (Ok(hello), Ok(Some(tail))) if is_proved(&self.trust, self.proved, &hello) => {
+            (Ok(hello), Ok(Some(tail))) if is_proved(&self.trust, proved, &hello) => {
                 self.state = State::Greeted(tail, fds);
                 Said::Hello(Box::new(hello))
             }
@@ -136,7 +136,7 @@ impl transport::Incoming for Accept {
     fn is_answered(&self) -> bool {
         match &self.state {
             State::Silent(answering) => answering.is_answered(),
-            _ => self.proved.is_some(),
+            _ => self.proved,
         }
     }
 

@@ -86,13 +86,12 @@ pub(crate) fn tell_of_refusal(from: &dyn std::fmt::Display, why: Refused) {
 }
 
 /// Whether this HELLO is of the process that has proved itself, and the key that was proved is good for its destination.
-pub(crate) fn is_proved(trust: &Trust, proved: Option<([u8; 16], KeyId)>, hello: &Hello) -> bool {
-    let is_process = proved.is_some_and(|(process, _)| process == hello.process);
-    if !is_process {
+pub(crate) fn is_proved(trust: &Trust, proved: Proved, hello: &Hello) -> bool {
+    if proved.process != hello.process {
         base::log_seldom!(Error, "{} came as a process whose key it has not: refused", hello.source);
         return false;
     }
-    let is_allowed = proved.is_some_and(|(_, key)| trust.allows(key, hello.dest.incarnation));
+    let is_allowed = trust.allows(proved.key, hello.dest.incarnation);
     if !is_allowed {
         base::log_seldom!(Error, "{} came with a key that is not for {}: refused", hello.source, hello.dest);
     }
@@ -185,24 +184,44 @@ impl<S: ByteStream> Proving<S> {
     }
 }
 
-/// The answering side of something else than a lane, from the accepted stream to the proof of both.
+/// The answering side, from the accepted stream to the proof of both.
 pub(crate) struct Admitting<S> {
     link: Link<S>,
-    /// Until both sides have proved themselves.
+    /// Until both sides have proved themselves, or the other one was refused.
     proof: Option<Answering>,
     heard: Message,
-    process: [u8; 16],
+    proved: Option<Proved>,
+}
+
+/// Who has proved itself, by which key, and what it wants to speak.
+#[derive(Clone, Copy)]
+pub(crate) struct Proved {
+    pub process: [u8; 16],
+    pub key: KeyId,
+    pub protocol: Protocol,
+}
+
+impl Proved {
+    pub(crate) fn of(channel: &Channel) -> Proved {
+        Proved { process: channel.process, key: channel.key, protocol: channel.protocol }
+    }
 }
 
 impl<S: ByteStream> Admitting<S> {
     /// `near`: the stream does not leave this host.
     pub(crate) fn begin(stream: S, trust: &Arc<Trust>, what: Protocol, near: bool) -> Admitting<S> {
         let proof = Some(Answering::begin(trust, what, near));
-        Admitting { link: Link::plain(stream), proof, heard: Message::default(), process: [0; 16] }
+        Admitting { link: Link::plain(stream), proof, heard: Message::default(), proved: None }
     }
 
-    /// The process that has proved itself. `WouldBlock` if it has not yet.
-    pub(crate) fn admit(&mut self) -> io::Result<Result<[u8; 16], Refused>> {
+    /// Admits who speaks this too.
+    fn or(mut self, what: Protocol) -> Admitting<S> {
+        self.proof = self.proof.map(|proof| proof.or(what));
+        self
+    }
+
+    /// Who has proved itself. `WouldBlock` if it has not yet.
+    pub(crate) fn admit(&mut self) -> io::Result<Result<Proved, Refused>> {
         while let Some(proof) = &mut self.proof {
             let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
             match proof.hear(&bytes) {
@@ -210,27 +229,28 @@ impl<S: ByteStream> Admitting<S> {
                 Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
                 Ok(Progress::Done(_)) => {
                     let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
-                    self.process = channel.process;
+                    self.proved = Some(Proved::of(&channel));
                     self.link.protect(channel);
                 }
                 Err(refusal) => {
                     // An error means that the other side has gone already.
                     let _ = say(self.link.stream_mut(), &refusal.say);
+                    self.proof = None;
                     return Ok(Err(refusal.why));
                 }
             }
         }
-        Ok(Ok(self.process))
+        Ok(Ok(self.proved.ok_or(ErrorKind::NotConnected)?))
     }
 
-    /// The process that has proved itself; zeros before.
-    pub(crate) fn process(&self) -> [u8; 16] {
-        self.process
+    /// The process that has proved itself.
+    pub(crate) fn process(&self) -> Option<[u8; 16]> {
+        self.proved.map(|proved| proved.process)
     }
 
     /// Whether the other side has known the key, or repeats who has.
     pub(crate) fn is_answered(&self) -> bool {
-        self.proof.as_ref().is_none_or(Answering::is_answered)
+        self.proved.is_some() || self.proof.as_ref().is_some_and(Answering::is_answered)
     }
 
     /// Why the other side was refused that has left meanwhile: it had its second try, or did not want it.
@@ -251,28 +271,23 @@ impl<S: ByteStream> Admitting<S> {
     }
 }
 
-/// The answering side, from the accepted stream to the HELLO, or to the proof of who has a command.
+/// The answering side of a lane, from the accepted stream to the HELLO, or to the proof of who has a command.
 pub(crate) struct Accepted<S> {
-    link: Link<S>,
-    /// Until both sides have proved themselves.
-    proof: Option<Answering>,
+    admitting: Admitting<S>,
     heard: Message,
     trust: Arc<Trust>,
-    /// The process that has proved itself, and by which key.
-    proved: Option<([u8; 16], KeyId)>,
 }
 
 impl<S: ByteStream> Accepted<S> {
     /// `near`: the stream does not leave this host.
     pub(crate) fn begin(stream: S, trust: &Arc<Trust>, near: bool) -> Accepted<S> {
-        let proof = Some(Answering::begin(trust, Protocol::Jobs, near));
-        Accepted { link: Link::plain(stream), proof, heard: Message::default(), trust: trust.clone(), proved: None }
+        let admitting = Admitting::begin(stream, trust, Protocol::Jobs, near);
+        Accepted { admitting, heard: Message::default(), trust: trust.clone() }
     }
 
     /// Accepts who has a command too: see [`Said::Control`].
-    pub(crate) fn or_control(mut self) -> Accepted<S> {
-        self.proof = self.proof.map(|proof| proof.or(Protocol::Control));
-        self
+    pub(crate) fn or_control(self) -> Accepted<S> {
+        Accepted { admitting: self.admitting.or(Protocol::Control), ..self }
     }
 
     /// Reads what is there. `from` is the other side, for messages.
@@ -282,7 +297,7 @@ impl<S: ByteStream> Accepted<S> {
             Err(e) if e.kind() == ErrorKind::WouldBlock => Said::Nothing,
             Err(_) => {
                 // It had its second try, or did not want it.
-                if let Some(why) = self.proof.as_ref().and_then(Answering::refused) {
+                if let Some(why) = self.admitting.refused() {
                     tell_of_refusal(&from(), why);
                 }
                 Said::Foreign
@@ -291,32 +306,19 @@ impl<S: ByteStream> Accepted<S> {
     }
 
     fn hear(&mut self, from: &dyn Fn() -> String) -> io::Result<Said> {
-        while let Some(proof) = &mut self.proof {
-            let bytes = self.heard.read(self.link.stream_mut(), proof.wants())?;
-            match proof.hear(&bytes) {
-                Ok(Progress::More) => (),
-                Ok(Progress::Say(bytes)) => say(self.link.stream_mut(), &bytes)?,
-                Ok(Progress::Done(_)) => {
-                    let channel = self.proof.take().and_then(Answering::finish).ok_or(ErrorKind::InvalidData)?;
-                    self.proved = Some((channel.process, channel.key));
-                    let protocol = channel.protocol;
-                    self.link.protect(channel);
-                    if protocol == Protocol::Control {
-                        return Ok(Said::Control);
-                    }
-                }
-                Err(refusal) => {
-                    tell_of_refusal(&from(), refusal.why);
-                    // An error means that the other side has gone already.
-                    let _ = say(self.link.stream_mut(), &refusal.say);
-                    self.proof = None;
-                    return Ok(Said::Foreign);
-                }
+        let proved = match self.admitting.admit()? {
+            Ok(proved) => proved,
+            Err(why) => {
+                tell_of_refusal(&from(), why);
+                return Ok(Said::Foreign);
             }
+        };
+        if proved.protocol == Protocol::Control {
+            return Ok(Said::Control);
         }
-        let bytes = self.heard.read(&mut self.link, HELLO_LEN)?;
+        let bytes = self.heard.read(self.admitting.link_mut(), HELLO_LEN)?;
         match Hello::decode(&bytes) {
-            Ok(hello) if is_proved(&self.trust, self.proved, &hello) => Ok(Said::Hello(Box::new(hello))),
+            Ok(hello) if is_proved(&self.trust, proved, &hello) => Ok(Said::Hello(Box::new(hello))),
             Ok(_) => Ok(Said::Foreign),
             Err(HelloError::OtherVersion) => {
                 self.answer(&HelloAck::other_version())?;
@@ -328,24 +330,24 @@ impl<S: ByteStream> Accepted<S> {
 
     /// The process that has proved itself.
     pub(crate) fn process(&self) -> Option<[u8; 16]> {
-        self.proved.map(|(process, _)| process)
+        self.admitting.process()
     }
 
     /// Whether the other side has known the key, or repeats who has.
     pub(crate) fn is_answered(&self) -> bool {
-        self.proved.is_some() || self.proof.as_ref().is_some_and(Answering::is_answered)
+        self.admitting.is_answered()
     }
 
     /// Sends an answer to the HELLO.
     pub(crate) fn answer(&mut self, ack: &HelloAck) -> io::Result<()> {
-        say(&mut self.link, &ack.encode())
+        say(self.admitting.link_mut(), &ack.encode())
     }
 
     pub(crate) fn stream(&self) -> &S {
-        self.link.stream()
+        self.admitting.stream()
     }
 
     pub(crate) fn into_link(self) -> Link<S> {
-        self.link
+        self.admitting.into_link()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Accept, TcpLane, address, place};
 use crate::ip::{Dial, Dialling, ListenError, Listeners, MAX_ADDRESSES, PortRange, Touch, Ways, choose};
 use crate::transport::{Attempt, Env, Incoming, NewLane, OpenError, Probe, Target, Transport};
-use base::settings::{IFACE, PORTRANGE, TCP_SOCKETS};
+use base::settings::{IFACE, TCP_SOCKETS};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,11 +32,7 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Settings, (&'static str, String)> {
-        let mut settings = Settings { iface: get(IFACE), ..Settings::default() };
-        if let Some(v) = get(PORTRANGE) {
-            let ports = PortRange::parse(&v);
-            settings.ports = Some(ports.ok_or_else(|| (PORTRANGE, format!("'{v}' is not FIRST-LAST")))?);
-        }
+        let mut settings = Settings { iface: get(IFACE), ports: PortRange::read(get)?, ..Settings::default() };
         if let Some(v) = get(TCP_SOCKETS) {
             let sockets = v.trim().parse().ok().filter(|n| (1..=MAX_STRIPES).contains(n));
             let wrong = || (TCP_SOCKETS, format!("'{v}' is not a number from 1 to {MAX_STRIPES}"));

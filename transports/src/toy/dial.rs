@@ -6,7 +6,7 @@ use crate::stream::handshake::{Accepted, Dialled};
 use crate::transport::{About, Attempt, Env, Incoming, NewLane, OpenError, Said, Scope, Step, Target, Transport};
 use base::ProcId;
 use base::protocol::transport::TOY;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use trust::Trust;
@@ -70,11 +70,7 @@ impl Attempt for Dial {
     }
 
     fn step(&mut self) -> Step {
-        match self.0.talk() {
-            Ok(ack) => Step::Answered(ack),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Step::NotYet,
-            Err(e) => Step::Failed(e),
-        }
+        Step::of(self.0.talk())
     }
 
     fn is_greeted(&self) -> bool {
