@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How long the thread rests at first while calling threads make progress. If one of them waits for long, each rest is
 /// twice as long as the one before.
 const NAP: Duration = Duration::from_millis(2);
+/// In how many calls of a rest callers make progress for the thread to leave it all to them. To take the lock from one that calls
+/// that often costs it more than the thread's rounds are worth.
+const OFTEN: u64 = 32;
 /// The longest such rest.
 const LONG_NAP: Duration = Duration::from_millis(200);
 /// After this time the lock may be biased. The kernel takes some 15 ms to prepare that, and has one of all such requests at a time:
@@ -86,6 +89,9 @@ fn run(shared: &Shared) {
                 std::thread::park_timeout(nap);
             }
             shared.naps_long.store(false, Ordering::Relaxed);
+            if shared.rounds.load(Ordering::Relaxed).wrapping_sub(seen) >= OFTEN {
+                continue;
+            }
             // A caller that only tests now and then leaves most of the work to this thread.
             while may_go_on(shared) && round(shared) {}
             continue;

@@ -145,19 +145,23 @@ impl Reader {
             let there = &self.buf[self.start..self.end];
             match &mut self.state {
                 State::Header => {
-                    let Some(head) = there.first_chunk::<HEADER>() else {
+                    let Some((head, rest)) = there.split_first_chunk::<HEADER>() else {
                         return Ok(());
                     };
                     let header = Header::decode(head)?;
                     self.start += HEADER;
-                    self.state = match header.kind {
-                        Kind::Bulk => State::Bulk(header, 0),
-                        Kind::Lost => {
-                            self.heard |= 1 << header.a;
-                            State::Header
-                        }
-                        _ => State::Frame(header),
-                    };
+                    match header.kind {
+                        Kind::Bulk => self.state = State::Bulk(header, 0),
+                        Kind::Lost => self.heard |= 1 << header.a,
+                        _ => match rest.get(..header.len as usize).filter(|payload| payload.len() <= BUFFER) {
+                            // Most frames are there as a whole.
+                            Some(payload) => {
+                                sink.on_frame(&header, payload)?;
+                                self.start += payload.len();
+                            }
+                            None => self.state = State::Frame(header),
+                        },
+                    }
                 }
                 State::Frame(header) => {
                     let header = *header;
