@@ -1025,6 +1025,38 @@ static void rejoin(void)
     }
 }
 
+static int copies;
+
+static int on_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
+{
+    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
+    ++copies;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+/* Over a communicator of which one process alone has an attribute: joining copies it nowhere. */
+static void attributes(void)
+{
+    MPI_Comm own, other;
+    int keyval, value = 5;
+    OK(MPI_Conn_remove(handle));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &own));
+    OK(MPI_Comm_create_keyval(on_copy, MPI_COMM_NULL_DELETE_FN, &keyval, NULL));
+    if (kit_rank == 0) OK(MPI_Comm_set_attr(own, keyval, &value));
+    copies = 0;
+    OK(MPI_Conn_register(my_name, own, &handle));
+    OK(MPI_Conn_intercomm_create(handle, their_name, &other));
+    OK(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
+    swap_over(other, me, theirs, 60, 60);
+    SAME(copies, 0);
+    OK(MPI_Comm_free(&other));
+    OK(MPI_Conn_remove(handle));
+    OK(MPI_Comm_free(&own));
+    OK(MPI_Comm_free_keyval(&keyval));
+    OK(MPI_Conn_register(my_name, MPI_COMM_WORLD, &handle));
+}
+
 /* Freed with a message of ours still unreceived on it; the others never notice. */
 static void freed(void)
 {
@@ -1050,7 +1082,7 @@ static const struct kit_section sections[] = {
     {"proc-null", proc_null},     {"types", basic_types},   {"contiguous", contiguous},  {"vectors", vectors},
     {"sizes", sizes},             {"beside", beside},       {"arguments", arguments},    {"truncation", truncation},
     {"refused", refused},         {"names", several_names}, {"again", remove_and_again}, {"rejoin", rejoin},
-    {"freed", freed},             {"big", big},
+    {"attributes", attributes},   {"freed", freed},         {"big", big},
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,22 @@
-//! Attributes on objects of the MPI below, whose delete callbacks tell that an object is freed.
+//! Attributes on objects of the MPI below, whose delete callbacks tell that an object is freed; and whether the program has any.
 
 use crate::forward as pmpi;
+use crate::shadow::sees_attributes;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The program has set an attribute on a communicator.
+static SET: AtomicBool = AtomicBool::new(false);
+
+/// The program sets an attribute on a communicator.
+pub fn note_set() {
+    SET.store(true, Ordering::Relaxed);
+}
+
+/// Whether a duplicate of a communicator of the program's may get attributes, by callbacks of the program's.
+pub fn may_be_copied() -> bool {
+    SET.load(Ordering::Relaxed) || !sees_attributes()
+}
 
 /// A delete callback of a communicator or datatype. Its arguments are the handle, the keyval, the value and the extra
 /// state.

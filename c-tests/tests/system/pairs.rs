@@ -34,6 +34,7 @@ const SECTIONS: &[&str] = &[
     "names",
     "again",
     "rejoin",
+    "attributes",
     "freed",
 ];
 const LIMIT: Duration = Duration::from_secs(60);

@@ -4,21 +4,23 @@
 //! It goes when the program frees its communicator, or in MPI_Finalize. Invariant: all processes count the joins over a
 //! communicator alike, so the numbers of joins, and of the shadows that they make, mean the same everywhere.
 
-use super::collective::{Team, copy, decode, encode, failed, of_all, or_free};
+use super::collective::{Team, copy, decode, encode, failed, native, of_all, or_free, rank_and_size};
 use super::directory;
 use super::expected::Expected;
 use super::tree::Talk;
 use crate::abi::{self, Abi};
 use crate::attr;
 use crate::failure::{Class, Failure};
-use crate::forward::{self as pmpi, Handle};
+use crate::forward::{self as pmpi, Handle, library};
 use crate::life::{self, Part};
+use crate::progress;
 use crate::shadow::{Pool, Shadow};
+use base::Family;
 use base::bytes::{Put, Take};
 use base::ident::random;
 use node::{Node, public_number};
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -44,9 +46,7 @@ const TAGS: u32 = 32_000;
 impl Kept {
     /// Keeps a copy of a communicator, and a shadow. Collective over it; `call` is the program's.
     pub fn new(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Kept, Failure> {
-        let expected = Expected::begin(call, comm);
-        let team = copy(abi, comm, 0)?;
-        drop(expected);
+        let team = copy_of(abi, node, call, comm)?;
         let talk = Talk { abi, node, team: &team, tag: 0, call: None };
         let (mut secret, pool) = (Ok(Vec::new()), Arc::new(Pool::default()));
         let tell = || secret = talk.down(team.is_led_here().then(|| random::<32>().to_vec()));
@@ -80,11 +80,55 @@ impl Kept {
     }
 }
 
-/// A duplicate of the copy, which has no attributes. `meanwhile` is done while the MPI below makes it.
+/// A copy of the program's communicator, when all of its processes have come. `call` is the program's. Where many processes share
+/// few processors, a blocking call of an MPI that polls takes them from each other; so all is asked for without blocking, unless a
+/// duplicate would run the program's copy callbacks or have its hints.
+fn copy_of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Team, Failure> {
+    if !has(c"PMPI_Iallreduce") {
+        let _expected = Expected::begin(call, comm);
+        return copy(abi, comm, 0);
+    }
+    let (rank, size) = rank_and_size(comm)?;
+    let team = Team { comm, rank, size, leader: 0 };
+    let talk = Talk { abi, node, team: &team, tag: 0, call: None };
+    let may_duplicate = !attr::may_be_copied() && (abi.family.which == Family::OpenMpi || takes_hints());
+    let (own, mut any, mut request) = (c_int::from(!may_duplicate), 0, abi.request_null);
+    let (from, to) = ((&raw const own).cast(), (&raw mut any).cast());
+    // SAFETY: one int in, one out, which stay until the request is complete.
+    let begun = unsafe { pmpi::iallreduce(from, to, 1, abi.int, abi.max, comm, &mut request) };
+    // If one of these ranks is the one that is late, the other one says so.
+    talk.complete("MPI_Iallreduce", begun, &mut [request], (rank < 2).then_some(call))?;
+    if any != 0 {
+        return copy(abi, comm, 0);
+    }
+    let new = duplicate(&talk, || ())?;
+    // SAFETY: our own communicator.
+    native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(new) })?;
+    Ok(Team { comm: new, ..team })
+}
+
+/// Whether the MPI below has a function of this name.
+fn has(name: &CStr) -> bool {
+    library().is_some_and(|mpi| mpi.symbol(name).is_some())
+}
+
+/// Whether the MPI below lets a nonblocking duplicate have no hints.
+fn takes_hints() -> bool {
+    static THERE: LazyLock<bool> = LazyLock::new(|| has(c"PMPI_Comm_idup_with_info"));
+    *THERE
+}
+
+/// A duplicate of a communicator that has no attributes. `meanwhile` is done while the MPI below makes it. That of Open MPI has no
+/// hints, and so has one that is asked for with none.
 fn duplicate(talk: &Talk<'_>, meanwhile: impl FnOnce()) -> Result<Handle, Failure> {
     let (mut new, mut request) = (talk.abi.comm_null, talk.abi.request_null);
-    // SAFETY: our own communicator; the places stay until the request is complete.
-    let begun = unsafe { pmpi::comm_idup(talk.team.comm, &mut new, &mut request) };
+    // SAFETY: a live communicator; the places stay until the request is complete.
+    let begun = unsafe {
+        match takes_hints() {
+            true => pmpi::comm_idup_with_info(talk.team.comm, talk.abi.info_null, &mut new, &mut request),
+            false => pmpi::comm_idup(talk.team.comm, &mut new, &mut request),
+        }
+    };
     meanwhile();
     talk.complete("MPI_Comm_idup", begun, &mut [request], None)?;
     let new = new & talk.abi.mask;
@@ -223,7 +267,7 @@ fn watch(comm: Handle) -> Result<(), Failure> {
     }
     let keyval = KEYVAL.get_or_init(|| attr::comm_keyval(freed)).ok_or_else(|| failed("MPI_Comm_create_keyval", 0))?;
     // SAFETY: a live communicator and our own keyval.
-    super::collective::native("MPI_Comm_set_attr", unsafe { pmpi::comm_set_attr(comm, keyval, std::ptr::null_mut()) })
+    native("MPI_Comm_set_attr", unsafe { pmpi::comm_set_attr(comm, keyval, std::ptr::null_mut()) })
 }
 
 /// Frees all, in MPI_Finalize.

@@ -2,14 +2,14 @@
 
 use crate::error::{errhandler, raise};
 use crate::failure::{Class, Failure};
-use crate::forward::{self as pmpi, Handle};
+use crate::forward::{self as pmpi, CalledAs, Handle};
 use crate::group::algebra::{self, Likeness};
 use crate::group::{Code, NativeGroup};
 use crate::inter::Inter;
 use crate::process::node;
 use crate::spawn::tie;
 use crate::wait::wait;
-use crate::{abi, buffer, detached, group, inter, request};
+use crate::{abi, attr, buffer, detached, group, inter, request};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -141,14 +141,16 @@ pub unsafe fn Comm_set_name(comm: usize, _name: usize) -> Answer {
 }
 
 /// So are attributes and hints.
-pub unsafe fn Comm_set_attr(comm: usize, _keyval: usize, _value: usize) -> Answer {
-    inter::find(comm as u64)?.set_altered();
-    None
+pub fn Comm_set_attr(called_as: CalledAs, comm: usize, keyval: usize, value: usize) -> c_int {
+    attr::note_set();
+    if let Some(inter) = inter::find(comm as u64) {
+        inter.set_altered();
+    }
+    forward!(called_as, comm, keyval, value)
 }
 
-pub unsafe fn Attr_put(comm: usize, _keyval: usize, _value: usize) -> Answer {
-    inter::find(comm as u64)?.set_altered();
-    None
+pub fn Attr_put(called_as: CalledAs, comm: usize, keyval: usize, value: usize) -> c_int {
+    Comm_set_attr(called_as, comm, keyval, value)
 }
 
 pub unsafe fn Comm_set_info(comm: usize, _info: usize) -> Answer {
