@@ -302,11 +302,29 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         body.extend_from_slice(&head.bytes());
         read(size, &mut body);
         pair.path.send(body);
-        if pair.lane().is_none() {
-            self.look_soon(i);
+        if !self.write_last(i) {
+            if self.pairs[i].lane().is_none() {
+                self.look_soon(i);
+            }
+            self.write(i);
         }
-        self.write(i);
         true
+    }
+
+    /// Does all that [`Session::write`] does where the body that was sent last is all that waits for the lane, and the lane takes it.
+    fn write_last(&mut self, i: usize) -> bool {
+        let pair = &mut self.pairs[i];
+        let Link::Up(up) = &mut pair.link else { return false };
+        if !pair.leaving.is_empty() || up.waiting != 0 {
+            return false;
+        }
+        let before = up.lane.written();
+        if !pair.path.hand_over_last(&mut up.lane, &self.mem) {
+            return false;
+        }
+        let done = up.lane.flush(&self.mem);
+        self.bytes_out += up.lane.written() - before;
+        done && !pair.path.has_tx(up.generation) && pair.path.backlogged() == pair.backlogged
     }
 }
 

@@ -543,6 +543,34 @@ impl Path {
         taken
     }
 
+    /// Hands the active lane the body that [`Path::send`] got last, if nothing else is to go and nothing has to be asked. Flush the
+    /// lane afterwards. `false`: nothing has happened, use [`Path::pump`].
+    #[inline]
+    pub(crate) fn hand_over_last<M: Memory>(&mut self, lane: &mut impl Lane<M>, mem: &M) -> bool {
+        let Some(Active { generation, caps }) = self.active else { return false };
+        let is_all = self.out.cursor == self.out.last() && !self.out.flush && caps.reliable && self.keeps(generation);
+        if !is_all || self.retains_much() {
+            return false;
+        }
+        let Some(body) = self.out.body_at_cursor() else { return false };
+        let header = Header {
+            len: body.len() as u32,
+            kind: Kind::Msg,
+            ack_now: false,
+            generation,
+            source: self.local,
+            dest: self.remote,
+            a: self.out.cursor,
+            b: self.inc.received,
+        };
+        let taken = lane.try_send(mem, &header, Payload::Bytes(body)) == Sent::Taken;
+        if taken {
+            self.out.cursor += 1;
+            self.inc.ack_sent();
+        }
+        taken
+    }
+
     /// Keeps again what a lane without retention had taken and the other side may not have read. Call it before
     /// [`Path::lane_lost`].
     pub(crate) fn take_back(&mut self, unread: Unread) {
