@@ -2,9 +2,9 @@
 
 use crate::calls::Calls;
 use crate::contestant::{Contestant, ENCRYPTED, ENCRYPTED_AGAIN, SHM, SHM_AGAIN, TCP, TCP_AGAIN, TLS};
-use crate::imb;
 use crate::results::{Figure, Results, is_rate};
 use crate::table::{Table, bytes, number};
+use crate::{imb, several};
 
 pub struct Claim {
     pub what: String,
@@ -79,6 +79,9 @@ fn against(
     }
 }
 
+/// Bytes of data of the row of structs.
+const STRUCTS: u64 = (1 << 20) / 13 * 13;
+
 pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> Vec<Claim> {
     let natives: Vec<_> = who.iter().filter(|c| c.is_native() && !c.name.contains("TCP")).collect();
     let natives_tcp: Vec<_> = who.iter().filter(|c| c.is_native() && c.name.contains("TCP")).collect();
@@ -93,7 +96,9 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
         all.push(Claim { what, ..against(results, value, speed, ours, others, wanted) });
     };
     let trip = |size| ("pingpong", size);
-    add("half round trip, 8 B".into(), trip(8), false, shm, &natives, AtMost(1.0));
+    for size in [8, 64, 1 << 10, 4 << 10, 16 << 10] {
+        add(format!("half round trip, {}", bytes(size)), trip(size), false, shm, &natives, AtMost(1.0));
+    }
     for size in [64 << 10, 1 << 20, 16 << 20] {
         add(format!("bandwidth, {}", bytes(size)), trip(size), true, shm, &natives, AtLeast(1.0));
     }
@@ -102,8 +107,15 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     }
     add("message rate, 8 B, window of 64".into(), ("rate", 8), true, shm, &natives, AtLeast(1.0));
     add("vector of doubles, stride 2, 1 MiB".into(), ("vector", 1 << 20), false, shm, &natives, AtMost(1.0));
+    add("structs of 13 bytes in 24, 1 MiB".into(), ("struct", STRUCTS), false, shm, &natives, AtMost(1.0));
+    let waiting = "matching unexpected, in order";
+    add("unexpected, 10 waiting".into(), (waiting, 10), false, shm, &natives, AtMost(1.2));
+    for what in several::ALL {
+        add(several::row(what), (&several::row(what), 0), true, (SHM, SHM), &natives, AtLeast(1.0));
+    }
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &polling, AtMost(1.15));
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &natives_tcp, AtMost(1.0));
+    add("TCP: half round trip, 64 KiB".into(), trip(64 << 10), false, tcp, &polling, AtMost(1.1));
     add("TCP: bandwidth, 4 MiB".into(), trip(4 << 20), true, tcp, &sockets, AtLeast(0.95));
     for size in [64 << 10, 4 << 20] {
         add(format!("encrypted TCP: bandwidth, {}", bytes(size)), trip(size), true, encrypted, &tls, AtLeast(0.9));
@@ -112,6 +124,16 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));
     all.extend(["receiver", "sender"].map(|who| beside_work(results, who)));
     all.extend(["posted", "unexpected"].map(|kind| deep(results, kind)));
+    all.extend(several::ALL.into_iter().filter(|(kind, [left, right])| *kind == "threads" || left == right).map(
+        |what| Claim {
+            what: several::slowest(what),
+            with: "a fair share".into(),
+            ratio: results.get(&several::slowest(what), 0, SHM).map(|f| f.median),
+            best: None,
+            wanted: AtLeast(0.5),
+            chance: None,
+        },
+    ));
     let calls = [
         ("native call, instructions added", calls.and_then(|c| c.none), 5.0),
         ("native call, ten inter-communicators live", calls.and_then(|c| c.ten), 15.0),

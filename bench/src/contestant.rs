@@ -153,11 +153,11 @@ impl Contestant {
 
     /// One launch: what it measured of these sections. PVM and the limits know the ping-pong alone.
     pub fn run(&self, scene: &Scene, sections: &[&str], effort: Effort) -> Result<Vec<Line>, String> {
-        let effort = [effort.samples, effort.slice_ms, effort.most].map(|n| n.to_string());
+        let effort = effort.words();
         let effort = effort.each_ref().map(String::as_str);
         let start = |launch| self.start(scene, launch);
         let done = match self.kind {
-            Kind::Joined(_) => self.join(scene, ("mpi", 1), &[&effort[..], sections].concat(), LIMIT)?.into(),
+            Kind::Joined(_) => self.join(scene, ("mpi", [1, 1]), &[&effort[..], sections].concat(), LIMIT)?.into(),
             Kind::Native(mpi) => {
                 let words = [&["native", "-", "-"], &effort[..], sections].concat();
                 let program = program(mpi, "mpi", false)?;
@@ -179,11 +179,33 @@ impl Contestant {
         lines(&done)
     }
 
-    /// One launch of two jobs that the library joins, each of so many ranks: `PROGRAM joined OWN OTHER WORDS...`.
+    /// One launch of bench/c/several.c: this kind, with so many ranks on each side.
+    pub fn several(
+        &self,
+        scene: &Scene,
+        (kind, ranks): (&str, [usize; 2]),
+        effort: Effort,
+    ) -> Result<Vec<Line>, String> {
+        let words = [&effort.words()[..], &[kind.to_owned()], &ranks.map(|n| n.to_string())].concat();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let done = match self.kind {
+            Kind::Joined(_) => self.join(scene, ("several", ranks), &words, LIMIT)?.into(),
+            Kind::Native(mpi) => {
+                let words = [&["native", "-", "-"], &words[..]].concat();
+                let program = program(mpi, "several", false)?;
+                let launch = Launch::of(mpi, ranks.iter().sum(), program, Library::None, &words);
+                Vec::from(wait(scene, [self.start(scene, launch)], LIMIT)?)
+            }
+            _ => return Err("it has no ranks".into()),
+        };
+        lines(&done)
+    }
+
+    /// One launch of two jobs that the library joins, of so many ranks: `PROGRAM joined OWN OTHER WORDS...`.
     pub fn join(
         &self,
         scene: &Scene,
-        (name, ranks): (&str, usize),
+        (name, ranks): (&str, [usize; 2]),
         words: &[&str],
         limit: Duration,
     ) -> Result<[Done; 2], String> {
@@ -195,7 +217,7 @@ impl Contestant {
         let programs = [program(pair[0], name, true)?, program(pair[1], name, true)?];
         let start = |k: usize| {
             let words = [&["joined", &names[k], &names[1 - k]], words].concat();
-            self.start(scene, Launch::of(pair[k], ranks, programs[k].clone(), Library::Preloaded, &words))
+            self.start(scene, Launch::of(pair[k], ranks[k], programs[k].clone(), Library::Preloaded, &words))
         };
         wait(scene, [start(0), start(1)], limit)
     }
@@ -208,7 +230,12 @@ impl Contestant {
 /// `bench/c/NAME.c` for one MPI.
 pub fn program(mpi: &Mpi, name: &str, joined: bool) -> Result<PathBuf, String> {
     // Exported: setup.c counts calls by standing in front of the C library.
-    let mut flags = vec!["-O2".to_owned(), "-rdynamic".into(), format!("-I{}", root().join("include").display())];
+    let mut flags = vec![
+        "-O2".to_owned(),
+        "-pthread".into(),
+        "-rdynamic".into(),
+        format!("-I{}", root().join("include").display()),
+    ];
     if !joined {
         flags.push("-DBENCH_NATIVE".into());
     }

@@ -12,6 +12,7 @@ mod report;
 mod results;
 mod settings;
 mod setup;
+mod several;
 mod table;
 
 use c_tests::{Scene, target};
@@ -55,6 +56,9 @@ fn bench(settings: &Settings) -> Result<(), String> {
     turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
     turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));
 
+    if settings.has("several") {
+        several::run(&scene, settings, &mut results, &who.once());
+    }
     if settings.has("setup") {
         setup::run(&scene, settings, &mut results, &who.joined());
     }
@@ -114,6 +118,11 @@ impl Contestants {
 
     fn with_mpi(&self, tcp: bool) -> Vec<&Contestant> {
         self.all.iter().filter(|c| c.has_mpi() && (tcp || !c.name.contains("TCP"))).collect()
+    }
+
+    /// Each MPI, and the library over shared memory.
+    fn once(&self) -> Vec<&Contestant> {
+        self.all.iter().filter(|c| c.name == contestant::SHM || c.is_native() && !c.name.contains("TCP")).collect()
     }
 
     /// The library by each of its transports.

@@ -130,6 +130,7 @@ impl Report<'_> {
             ),
             self.by_contestant("Matching: ns a message, by how many stand or wait", "matching"),
             self.by_contestant("Overlap: 8 MiB beside 50 ms of work, µs", "overlap"),
+            self.by_contestant("Several at once, by ranks a side (all ranks of a side on one core): 8 B by windows of 64 (M/s), 64 KiB by windows of 4 (GB/s), two threads a rank (M/s); the slowest stream's part of a fair share", "several"),
             self.by_contestant("Joining two jobs, by ranks a side (32 and 32 on a few cores: far too many)", "setup"),
             self.imb(),
             self.choices(),

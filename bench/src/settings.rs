@@ -3,7 +3,8 @@
 use c_tests::{MPIS, Mpi};
 
 /// All that may be asked for by ROWS=, in the order in which it is run.
-pub const ROWS: [&str; 9] = ["pingpong", "rate", "vector", "struct", "matching", "overlap", "setup", "calls", "imb"];
+pub const ROWS: [&str; 10] =
+    ["pingpong", "rate", "vector", "struct", "matching", "overlap", "several", "setup", "calls", "imb"];
 
 pub struct Settings {
     pub quick: bool,
@@ -22,6 +23,13 @@ pub struct Effort {
     pub samples: usize,
     pub slice_ms: usize,
     pub most: usize,
+}
+
+impl Effort {
+    /// As the programs take it.
+    pub fn words(&self) -> [String; 3] {
+        [self.samples, self.slice_ms, self.most].map(|n| n.to_string())
+    }
 }
 
 fn word(name: &str) -> Option<String> {

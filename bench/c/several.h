@@ -1,0 +1,61 @@
+/* Two sides of several ranks by MPI, in one job or two. For several.c. */
+#ifndef SEVERAL_H
+#define SEVERAL_H
+
+#include <mpi.h>
+#ifndef BENCH_NATIVE
+#include <mpi_connect.h>
+/* Not linked with the library: LD_PRELOAD fills these in. */
+#pragma weak MPI_Conn_register
+#pragma weak MPI_Conn_intercomm_create
+#pragma weak MPI_Conn_remove
+#endif
+
+/* Where the other side is; this side alone; the rank in it, and the rank in `comm` of the other side's first one. */
+static MPI_Comm comm, side_comm;
+static int rank, first_partner;
+
+enum { TAG = 1 };
+
+static void several_connect(int *argc, char ***argv, int left, int right, int threads)
+{
+    char **words = *argv;
+    int joined = !strcmp(words[1], "joined"), ranks, provided = 0;
+    if (threads) {
+        MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+        if (provided != MPI_THREAD_MULTIPLE) fail("this MPI has no MPI_THREAD_MULTIPLE");
+    } else {
+        MPI_Init(argc, argv);
+    }
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    comm = side_comm = MPI_COMM_WORLD;
+    if (joined) {
+#ifndef BENCH_NATIVE
+        int handle;
+        channel.side = strcmp(words[2], words[3]) > 0;
+        if (ranks != (channel.side ? right : left)) fail("another number of ranks");
+        MPI_Conn_register(words[2], MPI_COMM_WORLD, &handle);
+        MPI_Conn_intercomm_create(handle, words[3], &comm);
+        MPI_Conn_remove(handle);
+#else
+        fail("compiled for one job");
+#endif
+    } else {
+        if (ranks != left + right) fail("another number of ranks");
+        channel.side = rank >= left;
+        first_partner = channel.side ? 0 : left;
+        MPI_Comm_split(MPI_COMM_WORLD, channel.side, rank, &side_comm);
+        MPI_Comm_rank(side_comm, &rank);
+    }
+    pin(channel.side);
+}
+
+static void several_disconnect(void)
+{
+    if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
+    if (side_comm != MPI_COMM_WORLD) MPI_Comm_free(&side_comm);
+    MPI_Finalize();
+}
+
+#endif
