@@ -410,7 +410,7 @@ impl Node {
     /// Ends all connections, for `MPI_Finalize`. Receives without a message are cancelled, and all other operations may
     /// end. Then BYE goes to every process that was ever connected, this waits for their acknowledgement, and the
     /// background thread is stopped. It gives up when nothing has moved for `limit`, but waits [`Config::timeout`] for
-    /// processes that were never reached. Returns the number of processes that may lack something that was sent.
+    /// processes that were never reached, and for those that are held as long as all do. Returns the number of processes that may lack something that was sent.
     pub fn drain(&self, limit: Duration) -> usize {
         if forked() {
             return 0;
@@ -499,6 +499,7 @@ impl Node {
             match moved {
                 Some((0, ..)) => return 0,
                 Some(now) => last = now,
+                None if self.with(|core| core.session.tell_held(core.now())) => (),
                 None if Instant::now() < end && self.with(|core| core.session.tell_unreached()) => (),
                 None => return last.0,
             }

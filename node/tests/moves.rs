@@ -225,6 +225,35 @@ fn held_and_resumed() {
     assert_eq!(a.node.drain(LONG) + b.node.drain(LONG), 0);
 }
 
+/// Who has finished waits for one that is held to take what was sent to it, longer than for one that is silent.
+fn held_while_the_other_finalizes() {
+    const DRAIN: Duration = Duration::from_millis(100);
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"before");
+    assert_eq!(b.node.hold(), 0);
+    let data: Vec<Vec<u8>> = [8, 3 << 20].iter().map(|size| pattern(*size, 1)).collect();
+    for d in &data {
+        a.send(to_b, 7, d);
+    }
+    std::thread::scope(|scope| {
+        let drains = scope.spawn(|| a.node.drain(DRAIN));
+        let until = Instant::now() + 5 * DRAIN;
+        while Instant::now() < until {
+            assert!(!drains.is_finished(), "it has given up");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        b.node.resume();
+        for d in &data {
+            let mut space = vec![0; d.len()];
+            let op = b.recv(to_a, 7, &mut space);
+            assert_eq!(b.wait(op), got(d.len(), 7));
+            assert!(space == *d);
+        }
+        assert_eq!(drains.join().expect("no panic"), 0);
+    });
+}
+
 /// A held process that ends is waited for, since it may come back, until somebody says that it does not.
 fn held_and_dead() {
     let (a, b) = (Job::new(), Job::new());
@@ -263,4 +292,4 @@ fn both_held_at_a_time() {
     }
 }
 
-over_both!(held_and_resumed, held_and_dead, both_held_at_a_time);
+over_both!(held_and_resumed, held_while_the_other_finalizes, held_and_dead, both_held_at_a_time);

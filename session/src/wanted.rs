@@ -145,4 +145,23 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         !left.is_empty()
     }
+
+    /// For MPI_Finalize: whether something is left to deliver to, or to be taken by, a process that is held and comes back by itself. A
+    /// notice says so once.
+    pub fn tell_held(&mut self, now: Time) -> bool {
+        let watched: BTreeSet<usize> = self.engine.watching().map(|peer| peer.0 as usize).collect();
+        let waits = |i: &usize| {
+            let pair = &self.pairs[*i];
+            pair.gone().is_none() && (watched.contains(i) || pair.path.unacknowledged() > usize::from(pair.bye_said))
+        };
+        let mut left: Vec<usize> = (0..self.pairs.len()).filter(waits).collect();
+        left.retain(|&i| self.is_away(i, now));
+        if let Some(&i) = left.first()
+            && !std::mem::replace(&mut self.wanted.told_held, true)
+        {
+            let remote = self.pairs[i].remote();
+            base::log!(Notice, "MPI_Finalize waits for {remote}, which is held, to take what was sent to it");
+        }
+        !left.is_empty()
+    }
 }

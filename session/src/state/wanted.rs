@@ -19,4 +19,6 @@ pub(crate) struct Wanted {
     pub(crate) rest: Duration,
     /// The log has said for whom MPI_Finalize waits.
     pub(crate) told: bool,
+    /// The same of processes that are held.
+    pub(crate) told_held: bool,
 }
