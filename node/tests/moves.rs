@@ -292,4 +292,28 @@ fn both_held_at_a_time() {
     }
 }
 
+/// A move that meets a hold, of the same side or the other, ends at once, and the hold is heard of. The order stands.
+#[test]
+fn held_while_it_moves() {
+    for mover in [0, 1] {
+        let (a, b) = (Job::new(), Job::new());
+        let (to_b, to_a) = couple(&a, &b);
+        let ends = [(&a, to_b), (&b, to_a)];
+        exchange(ends, b"before");
+        let mut rng = Rng(7);
+        for round in 0..150 {
+            let word = ["tcp", "shm"][round % 2];
+            ends[mover].0.node.inspect(|core| core.switch(|_, _| true, word)).unwrap();
+            std::thread::sleep(Duration::from_micros(rng.roll(3000)));
+            let begun = Instant::now();
+            assert_eq!(a.node.hold(), 0, "mover {mover}, round {round}: the other was told");
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(5), "mover {mover}, round {round}: {took:?}");
+            a.node.resume();
+            exchange(ends, b"again");
+            settled([(&a, &b), (&b, &a)], word == "shm");
+        }
+    }
+}
+
 over_both!(held_and_resumed, held_while_the_other_finalizes, held_and_dead, both_held_at_a_time);

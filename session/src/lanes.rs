@@ -76,11 +76,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let peer = pair.peer;
         self.adopt_caps(i, caps);
         self.pairs[i].moves.end();
+        if !dialled {
+            self.pairs[i].moves.other_has_chosen(transport);
+        }
         self.note_way(i, scope, now);
         self.probe_host(i);
-        self.judge_lane(i, now);
         self.mark(i);
         self.agenda.timed.remove(&i);
+        self.judge_lane(i, now);
         self.act(Action::Attached { pair: i });
         if self.held.is_some() {
             self.pairs[i].path.leave_with(LastWord::Away);

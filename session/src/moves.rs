@@ -54,7 +54,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 Some(None) => (),
             }
         }
-        self.pairs[i].moves.pinned = transport;
+        (self.pairs[i].moves.pinned, self.pairs[i].moves.pinned_here) = (transport, true);
         self.move_to_preferred(i, now)
     }
 
@@ -167,10 +167,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
         let pair = &mut self.pairs[i];
         if !dialled {
-            match moves.why {
-                Why::Better => (),
-                Why::Ordered => pair.moves.pinned = Some(transport),
-                Why::Freed => pair.moves.pinned = None,
+            let order = match moves.why {
+                Why::Better => None,
+                Why::Ordered => Some(Some(transport)),
+                Why::Freed => Some(None),
+            };
+            if let Some(order) = order {
+                (pair.moves.pinned, pair.moves.pinned_here) = (order, false);
             }
         }
         let over = at.as_ref().map_or(title.into(), |at| format!("{title}, {at}"));
@@ -186,7 +189,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.judge_lane(i, now);
     }
 
-    /// Notes whether the lane that a pair has got is of the transport that it should use.
+    /// Notes whether the lane that a pair has got is of the transport that it should use. If an operator has ordered another one, it
+    /// moves at once: the order may have come while there was no lane, and the other side does not know it.
     pub(crate) fn judge_lane(&mut self, i: usize, now: Time) {
         let preferred = self.preferred(i);
         let pair = &mut self.pairs[i];
@@ -196,7 +200,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.agenda.worse.remove(&i);
         } else {
             pair.moves.again.left(now);
+            let ordered = pair.moves.pinned.filter(|_| pair.moves.pinned == preferred && pair.moves.pinned_here);
             self.agenda.worse.insert(i);
+            if let Some(to) = ordered.filter(|_| self.held.is_none()) {
+                self.begin_move(i, to, Why::Ordered, now);
+            }
         }
     }
 
@@ -210,7 +218,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             } else if pair.moves.underway.is_none() && matches!(pair.dial, Dial::Idle) && pair.moves.again.is_due(now) {
                 let transport = pair.lane().map(|up| up.transport);
                 match self.preferred(i) {
-                    Some(best) if Some(best) != transport => self.begin_move(i, best, Why::Better, now),
+                    Some(best) if Some(best) != transport => {
+                        let moves = &self.pairs[i].moves;
+                        let is_ordered = moves.pinned == Some(best) && moves.pinned_here;
+                        self.begin_move(i, best, if is_ordered { Why::Ordered } else { Why::Better }, now);
+                    }
                     _ => {
                         self.agenda.worse.remove(&i);
                     }

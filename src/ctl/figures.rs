@@ -159,7 +159,7 @@ pub mod tests {
             host: "node1".into(),
             at: seconds * 1_000_000,
             waited: seconds * 500_000,
-            held: false,
+            hold: wire::control::Holding::No,
             waits: vec![Wait {
                 since: 3_200_000,
                 call: "MPI_Recv".into(),

@@ -6,7 +6,7 @@ use crate::names::columns;
 use crate::shown::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use wire::control::{Flow, Report, Wait};
+use wire::control::{Flow, Holding, Report, Wait};
 
 /// `42 1.2 MiB`, or in a second.
 fn flow(all: Flow, rate: Option<Rate>) -> String {
@@ -33,10 +33,15 @@ pub fn notes(sample: &Sample) -> Vec<String> {
         let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
         format!("{} of '{}': {word}{hint}{why}", ranks_in_words(ranks), printable(&sample.job))
     };
-    let held: Vec<u32> = sample.reports().filter(|(_, report)| report.held).map(|(rank, _)| rank).collect();
-    let of_held = || format!("{} of '{}': held: it waits for resume", ranks_in_words(&held), printable(&sample.job));
-    let held = (!held.is_empty()).then(of_held);
-    held.into_iter().chain(together(sample.others()).iter().map(line)).collect()
+    let told = [
+        (Holding::Closing, "is being held: not all of its connections are closed"),
+        (Holding::Held, "held: it waits for resume"),
+    ];
+    let held = told.into_iter().filter_map(|(hold, what)| {
+        let ranks: Vec<u32> = sample.reports().filter(|(_, one)| one.hold == hold).map(|(rank, _)| rank).collect();
+        (!ranks.is_empty()).then(|| format!("{} of '{}': {what}", ranks_in_words(&ranks), printable(&sample.job)))
+    });
+    held.chain(together(sample.others()).iter().map(line)).collect()
 }
 
 /// For people. With a sample before, what goes in a second instead of what has gone in all.
@@ -138,7 +143,11 @@ fn process(
     });
     let mut one = json!({
         "rank": rank,
-        "state": if report.held { "held" } else { "running" },
+        "state": match report.hold {
+            Holding::No => "running",
+            Holding::Closing => "closing",
+            Holding::Held => "held",
+        },
         "host": report.host,
         "pid": report.pid,
         "age": report.at,
@@ -197,7 +206,7 @@ mod tests {
     fn a_held_process_is_told_as_that() {
         let mut all = sample(10);
         if let What::Report(report) = &mut all.outcomes[0].what {
-            report.held = true;
+            report.hold = Holding::Held;
         }
         assert_eq!(json(&all, None)["processes"][0]["state"], "held");
         assert!(table(&all, None).contains("\nrank 0 of 'air': held: it waits for resume\n"), "{}", table(&all, None));

@@ -12,7 +12,7 @@ use base::protocol::operator::{self as numbers, NONE};
 
 pub use answer::{Answer, Outcome, What};
 pub use base::protocol::operator::{MAX_ANSWER, MAX_REQUEST};
-pub use report::{Carried, Flow, Job, Pair, Report, Wait};
+pub use report::{Carried, Flow, Holding, Job, Pair, Report, Wait};
 pub use request::{Addressee, Command, Id, JobSecret, Member, Request};
 
 /// The length of the message that begins so, without these bytes.

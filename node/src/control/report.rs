@@ -8,7 +8,7 @@ use session::{Hold, Sum};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use transports::registry::AnyLane;
-use wire::control::{Carried, Flow, Job, Pair, Report, Wait};
+use wire::control::{Carried, Flow, Holding, Job, Pair, Report, Wait};
 use wire::lane::Lane;
 
 fn flow(of: engine::Flow) -> Flow {
@@ -34,7 +34,11 @@ impl Core {
             host: base::ident::host().into(),
             at: micros(now - self.start),
             waited: micros(self.waited(now, |_| true)),
-            held: self.is_held() != Hold::No,
+            hold: match self.is_held() {
+                Hold::No => Holding::No,
+                Hold::Closing => Holding::Closing,
+                Hold::Held { .. } => Holding::Held,
+            },
             waits: self.report_waits(now),
             jobs: self.report_jobs(incarnation, now),
             pairs,
@@ -47,9 +51,7 @@ impl Core {
         let round_trips: Vec<Option<Duration>> = lanes.collect();
         let session = &self.session;
         let queues = session.engine.queues();
-        let of_group =
-            session.pairs().filter(|(i, pair)| session.is_pair(*i) && pair.local().incarnation == incarnation);
-        of_group
+        self.pairs_of(incarnation)
             .map(|(i, pair)| {
                 let (peer, remote) = (pair.peer(), pair.remote());
                 let traffic = session.engine.traffic(peer);
@@ -73,6 +75,12 @@ impl Core {
             .collect()
     }
 
+    /// The pairs of the group of this incarnation.
+    fn pairs_of(&self, incarnation: u64) -> impl Iterator<Item = (usize, &session::Pair<AnyLane>)> {
+        let session = &self.session;
+        session.pairs().filter(move |(i, pair)| session.is_pair(*i) && pair.local().incarnation == incarnation)
+    }
+
     fn report_waits(&self, now: Instant) -> Vec<Wait> {
         let mut waits: Vec<_> = self.waits.entered.values().collect();
         waits.sort_by_key(|(_, since)| *since);
@@ -91,18 +99,22 @@ impl Core {
 
     fn report_jobs(&self, incarnation: u64, now: Instant) -> Vec<Job> {
         let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
-        let name = |theirs| base::ident::name_of_job(theirs).unwrap_or_default();
+        let job = |theirs| Job {
+            incarnation: theirs,
+            waited: micros(self.waited(now, |whom| whom.job == Some(theirs))),
+            name: base::ident::name_of_job(theirs).unwrap_or_default(),
+            carried: Vec::new(),
+        };
+        // Those too with which nothing is connected.
+        for (_, pair) in self.pairs_of(incarnation) {
+            let theirs = pair.remote().incarnation;
+            jobs.entry(theirs).or_insert_with(|| job(theirs));
+        }
         let sums = self.session.sums();
         for ((_, theirs, transport), Sum { pairs, traffic }) in
             sums.iter().filter(|((ours, ..), _)| *ours == incarnation)
         {
-            let job = jobs.entry(*theirs).or_insert_with(|| Job {
-                incarnation: *theirs,
-                waited: micros(self.waited(now, |whom| whom.job == Some(*theirs))),
-                name: name(*theirs),
-                carried: Vec::new(),
-            });
-            job.carried.push(Carried {
+            jobs.entry(*theirs).or_insert_with(|| job(*theirs)).carried.push(Carried {
                 transport: self.session.word(*transport).into(),
                 pairs: *pairs,
                 sent: flow(traffic.sent),

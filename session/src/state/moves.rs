@@ -23,6 +23,15 @@ impl Moves {
     }
 }
 
+impl Moves {
+    /// The other side has dialled over this transport. If its operator once ordered another one, that is over.
+    pub(crate) fn other_has_chosen(&mut self, transport: TransportId) {
+        if self.pinned.is_some_and(|pinned| pinned != transport) && !self.pinned_here {
+            self.pinned = None;
+        }
+    }
+}
+
 impl Deref for Moves {
     type Target = Noted;
 
@@ -42,6 +51,8 @@ impl DerefMut for Moves {
 pub(crate) struct Noted {
     /// The transport that an operator wants.
     pub pinned: Option<TransportId>,
+    /// The operator has said so here, and not to the other side, whose order this one has learned by a move.
+    pub pinned_here: bool,
     /// The move that is under way.
     pub underway: Option<Moving>,
     /// Why the last one has failed.
@@ -52,6 +63,7 @@ pub(crate) struct Noted {
 impl Noted {
     const NOTHING: Noted = Noted {
         pinned: None,
+        pinned_here: false,
         underway: None,
         trouble: None,
         again: Again { rest: Duration::ZERO, next: None, since: None },

@@ -92,6 +92,9 @@ fn text(name: &str, size: u32, all: &[(u32, Report)]) -> String {
     }
     let mut lines = Vec::new();
     for sum in sums.values() {
+        if sum.carried.is_empty() {
+            lines.push(format!("summary: '{name}' was not connected to '{}' before MPI_Finalize", sum.name));
+        }
         for (transport, (sent, received)) in &sum.carried {
             lines.push(format!(
                 "summary: '{name}' to '{other}' over {transport}: {}; back: {}",

@@ -1,6 +1,6 @@
 //! The figures of a process: see [`super`].
 
-use super::{flag, list, put_list, put_text, rank, text};
+use super::{list, put_list, put_text, rank, text};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::MAX_NAME;
 use base::protocol::operator::{MAX_JOBS, MAX_LINES, MAX_WAITS, MAX_WORD, MAX_WORDS, NONE};
@@ -16,8 +16,8 @@ pub struct Report {
     pub at: u64,
     /// Microseconds that its calls have waited for other jobs.
     pub waited: u64,
-    /// Whether it is held, or about to be.
-    pub held: bool,
+    /// Whether it is held.
+    pub hold: Holding,
     /// The calls that wait.
     pub waits: Vec<Wait>,
     /// The other jobs.
@@ -26,6 +26,25 @@ pub struct Report {
     pub pairs: Vec<Pair>,
     /// How many pairs are left off.
     pub left_off: u32,
+}
+
+/// How far a process is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Holding {
+    /// It is not held.
+    #[default]
+    No = 0,
+    /// It has no connection, and waits for resume.
+    Held = 1,
+    /// It is about to be held: not all of its connections are closed.
+    Closing = 2,
+}
+
+impl Holding {
+    fn decode(from: &mut Take<'_>) -> Result<Holding, Malformed> {
+        [Holding::No, Holding::Held, Holding::Closing].get(usize::from(from.u8()?)).copied().ok_or(Malformed)
+    }
 }
 
 /// A call that waits.
@@ -108,7 +127,7 @@ impl Report {
         out.put_u32(self.pid);
         out.put_u64(self.at);
         out.put_u64(self.waited);
-        out.put_u8(self.held.into());
+        out.put_u8(self.hold as u8);
         put_text(out, &self.host, MAX_NAME);
         put_list(out, &self.waits, MAX_WAITS, |out, wait| wait.encode(out));
         put_list(out, &self.jobs, MAX_JOBS, |out, job| job.encode(out));
@@ -121,7 +140,7 @@ impl Report {
             pid: from.u32()?,
             at: from.u64()?,
             waited: from.u64()?,
-            held: flag(from)?,
+            hold: Holding::decode(from)?,
             host: text(from, MAX_NAME)?,
             waits: list(from, MAX_WAITS, Wait::decode)?,
             jobs: list(from, MAX_JOBS, Job::decode)?,

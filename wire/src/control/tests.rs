@@ -17,7 +17,7 @@ fn full() -> Report {
         host: "node1".into(),
         at: 1_000_000,
         waited: 250_000,
-        held: true,
+        hold: Holding::Closing,
         waits: vec![Wait {
             since: 1,
             call: "MPI_Recv".into(),
