@@ -336,12 +336,12 @@ impl Node {
     /// A blocking receive whose message is here, or comes in a moment: it takes no operation. `is_there` says under the lock whether
     /// the inter-communicator still exists. `None`: nothing has changed, use [`Core::irecv`]. The layout has neither types
     /// nor a conversion.
-    #[inline]
+    #[inline(always)]
     pub fn recv_now(
         &self,
         is_there: impl FnOnce(&Core) -> bool,
         (inter, source, tag): (InterId, Source, Tag),
-        data: Layout,
+        data: impl Fn() -> Layout,
     ) -> Option<Outcome> {
         crate::wait::recv_now(&self.shared, is_there, (inter, source, tag), data)
     }

@@ -4,6 +4,7 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
+use crate::lock::Guard;
 use crate::memory::Layout;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
@@ -223,18 +224,37 @@ pub(crate) fn wait_until<T>(
 }
 
 /// See [`crate::Node::recv_now`].
-#[inline]
+#[inline(always)]
 pub(crate) fn recv_now(
     shared: &Shared,
     is_there: impl FnOnce(&Core) -> bool,
     (inter, source, tag): (InterId, Source, Tag),
-    data: Layout,
+    data: impl Fn() -> Layout,
 ) -> Option<Outcome> {
     let mut core = shared.lock();
     // What is due is done by a wait.
     if !is_there(&core) || core.is_round_due(ROUND_AFTER) || core.has_unlocked_work() {
         return None;
     }
+    if let Some(envelope) = core.take_waiting(inter, source, tag, &data()) {
+        shared.count_round(&core);
+        if !core.session.is_settled() {
+            core.settle();
+            shared.wake_if_needed(&core);
+        }
+        return Some(Outcome::Received(envelope));
+    }
+    look_for(shared, core, (inter, source, tag), data())
+}
+
+/// A receive whose message may come soon. Apart, so that one whose message waits needs few registers.
+#[inline(never)]
+fn look_for(
+    shared: &Shared,
+    mut core: Guard<'_, Core>,
+    (inter, source, tag): (InterId, Source, Tag),
+    data: Layout,
+) -> Option<Outcome> {
     let (outcome, found) = core.recv_now(inter, source, tag, data);
     shared.count_round(&core);
     if found {

@@ -68,7 +68,7 @@ impl Unexpected {
     }
 
     /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
-    #[inline]
+    #[inline(never)]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         if self.nodes.len() > 0 {
             return self.find_in_many(source, tag);
@@ -113,6 +113,10 @@ impl Unexpected {
         if self.nodes.len() > 0 { self.nodes.get(at) } else { &self.few[at as usize] }
     }
 
+    fn get_mut(&mut self, at: u32) -> &mut Arrived {
+        if self.nodes.len() > 0 { self.nodes.get_mut(at) } else { &mut self.few[at as usize] }
+    }
+
     #[inline]
     pub fn remove(&mut self, at: u32) -> Arrived {
         if self.nodes.len() == 0 {
@@ -123,6 +127,38 @@ impl Unexpected {
         let message = self.remove_of_many(at);
         self.few_again();
         message
+    }
+
+    /// Removes the oldest message that a receive for these matches, if `f` has a result for it, and returns that. `f` leaves
+    /// nothing to be dropped in it then.
+    #[inline(always)]
+    pub fn take<T>(&mut self, source: Source, tag: Tag, f: impl FnOnce(&mut Arrived) -> Option<T>) -> Option<T> {
+        let (later, message) = match self.few.front_mut() {
+            // A program mostly receives what came first.
+            Some(first) if fits(source, tag, first.source, first.tag) => (None, first),
+            None if self.nodes.len() == 0 => return None,
+            _ => {
+                let at = self.find(source, tag)?;
+                (Some(at), self.get_mut(at))
+            }
+        };
+        let result = f(message)?;
+        match later {
+            None => std::mem::forget(self.few.pop_front()),
+            Some(at) => self.discard(at),
+        }
+        Some(result)
+    }
+
+    /// Removes a message in which there is nothing to be dropped.
+    #[inline(never)]
+    fn discard(&mut self, at: u32) {
+        if self.nodes.len() == 0 {
+            std::mem::forget(self.few.remove(at as usize));
+        } else {
+            self.unlink(at);
+            self.few_again();
+        }
     }
 
     /// Makes few of many, when only few are left.
@@ -171,12 +207,18 @@ impl Unexpected {
 
     /// Removes one of many messages, from all of its lists.
     fn remove_of_many(&mut self, at: u32) -> Arrived {
-        let message = std::mem::take(self.nodes.get_mut(at));
+        self.unlink(at);
+        std::mem::take(self.nodes.get_mut(at))
+    }
+
+    /// Takes one of many messages out of all of its lists, and makes its place vacant.
+    fn unlink(&mut self, at: u32) {
         self.nodes.unlink(&mut self.all, ALL, at);
         for class in 0..CLASSES {
             if !self.asked[class] {
                 continue;
             }
+            let message = self.nodes.get(at);
             let Some(key) = Key::fitting(class, message.source, message.tag) else { continue };
             let list = self.lists.get_mut(&key).expect("enlisted");
             self.nodes.unlink(list, class, at);
@@ -185,7 +227,6 @@ impl Unexpected {
             }
         }
         self.nodes.release(at);
-        message
     }
 
     /// Whether nothing is left of what is kept for many messages.
