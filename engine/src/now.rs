@@ -23,27 +23,24 @@ impl Engine {
         if self.tracking.is_some() {
             return None;
         }
-        let spare = &mut self.spare;
-        let (peer, envelope, done, free) = context.unexpected.take(source, tag, |message| {
-            let Arrived { peer, source, tag, op, free, ref mut body, .. } = *message;
-            let Body::Eager { notify, data } = body else { return None };
-            let size = data.len() as u64;
-            if size > capacity {
-                return None;
+        let place = context.unexpected.find_place(source, tag)?;
+        let Arrived { peer, source, tag, op, free, ref mut body, .. } = *context.unexpected.at(place)?;
+        let Body::Eager { notify, ref mut data } = *body else { return None };
+        let size = data.len() as u64;
+        if size > capacity {
+            return None;
+        }
+        write(data);
+        self.spare.give(data);
+        context.unexpected.discard(place);
+        // Of a free one the sender waits for nothing.
+        if !free {
+            self.free_credit(peer, size);
+            if notify {
+                self.say_done(peer, op);
             }
-            write(data);
-            spare.give(data);
-            Some((peer, Envelope { source, tag, size }, notify.then_some(op), free))
-        })?;
-        if free {
-            // Its sender waits for nothing.
-            return Some(envelope);
         }
-        self.free_credit(peer, envelope.size);
-        if let Some(op) = done {
-            self.say_done(peer, op);
-        }
-        Some(envelope)
+        Some(Envelope { source, tag, size })
     }
 
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what

@@ -97,10 +97,16 @@ impl Core {
     /// A receive whose message waits. `None`: nothing has changed, use [`Core::recv_now`]. Credit that was given back is still to be
     /// told.
     #[inline(always)]
-    pub(crate) fn take_waiting(&mut self, inter: InterId, source: Source, tag: Tag, data: &Layout) -> Option<Envelope> {
+    pub(crate) fn take_waiting(
+        &mut self,
+        inter: InterId,
+        source: Source,
+        tag: Tag,
+        data: impl Fn() -> Layout,
+    ) -> Option<Envelope> {
         let ctx = self.session.ctx_with(inter, source);
-        debug_assert!(!data.judges());
-        self.session.engine.take_waiting((ctx, source, tag), data.bytes(), |bytes| data.write(0, bytes))
+        debug_assert!(!data().judges());
+        self.session.engine.take_waiting((ctx, source, tag), data().bytes(), |bytes| data().write(0, bytes))
     }
 
     /// A receive whose message comes while the busy lanes are looked at a few times. It takes no operation. `None`: nothing has

@@ -26,6 +26,14 @@ pub(crate) struct Unexpected {
     lists: Lists,
 }
 
+/// Where a message is.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// It is the first of few.
+    First,
+    At(u32),
+}
+
 impl Serialize for Unexpected {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.iter().collect::<Vec<_>>().serialize(to)
@@ -113,10 +121,6 @@ impl Unexpected {
         if self.nodes.len() > 0 { self.nodes.get(at) } else { &self.few[at as usize] }
     }
 
-    fn get_mut(&mut self, at: u32) -> &mut Arrived {
-        if self.nodes.len() > 0 { self.nodes.get_mut(at) } else { &mut self.few[at as usize] }
-    }
-
     #[inline]
     pub fn remove(&mut self, at: u32) -> Arrived {
         if self.nodes.len() == 0 {
@@ -129,30 +133,37 @@ impl Unexpected {
         message
     }
 
-    /// Removes the oldest message that a receive for these matches, if `f` has a result for it, and returns that. `f` leaves
-    /// nothing to be dropped in it then.
+    /// As [`Unexpected::find`], quick where it is the first of few.
     #[inline(always)]
-    pub fn take<T>(&mut self, source: Source, tag: Tag, f: impl FnOnce(&mut Arrived) -> Option<T>) -> Option<T> {
-        let (later, message) = match self.few.front_mut() {
+    pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
+        match self.few.front() {
             // A program mostly receives what came first.
-            Some(first) if fits(source, tag, first.source, first.tag) => (None, first),
-            None if self.nodes.len() == 0 => return None,
-            _ => {
-                let at = self.find(source, tag)?;
-                (Some(at), self.get_mut(at))
-            }
-        };
-        let result = f(message)?;
-        match later {
-            None => std::mem::forget(self.few.pop_front()),
-            Some(at) => self.discard(at),
+            Some(first) if fits(source, tag, first.source, first.tag) => Some(Place::First),
+            None if self.nodes.len() == 0 => None,
+            _ => self.find(source, tag).map(Place::At),
         }
-        Some(result)
+    }
+
+    #[inline(always)]
+    pub fn at(&mut self, place: Place) -> Option<&mut Arrived> {
+        match place {
+            Place::First => self.few.front_mut(),
+            Place::At(at) if self.nodes.len() > 0 => Some(self.nodes.get_mut(at)),
+            Place::At(at) => self.few.get_mut(at as usize),
+        }
     }
 
     /// Removes a message in which there is nothing to be dropped.
+    #[inline(always)]
+    pub fn discard(&mut self, place: Place) {
+        match place {
+            Place::First => std::mem::forget(self.few.pop_front()),
+            Place::At(at) => self.discard_later(at),
+        }
+    }
+
     #[inline(never)]
-    fn discard(&mut self, at: u32) {
+    fn discard_later(&mut self, at: u32) {
         if self.nodes.len() == 0 {
             std::mem::forget(self.few.remove(at as usize));
         } else {

@@ -257,13 +257,11 @@ fn begin_send(
 #[inline(never)]
 fn receive(node: &Node, receive: &Receive, status: usize) -> Answer {
     let Receive { place, inter, from: From { source, tag }, .. } = *receive;
-    match node.recv_now(|core| place.is_there(core), (inter, source, tag), || receive.layout()) {
-        Some(Outcome::Received(e)) => {
-            write(&e, status);
-            Some(0)
-        }
-        Some(outcome) => Some(tell_now(node, place, (receive.call, source), outcome, status)),
-        None => receive_waiting(node, receive, status),
+    let got = |envelope| write(&envelope, status);
+    match node.recv_now(|core| place.is_there(core), (inter, source, tag), || receive.layout(), got) {
+        Ok(()) => Some(0),
+        Err(Some(outcome)) => Some(tell_now(node, place, (receive.call, source), outcome, status)),
+        Err(None) => receive_waiting(node, receive, status),
     }
 }
 
