@@ -12,6 +12,10 @@ const LINKS: usize = CLASSES + 1;
 /// The link of the list of all messages.
 const ALL: usize = CLASSES;
 
+/// Lists of a class are made when searches have gone through this many times as many messages as there are. Lists cost a little
+/// at each message that comes or goes, and a program may search in vain once, and then receive in order.
+const SCANS: usize = 4;
+
 /// The unexpected messages of one inter-communicator.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<Arrived>")]
@@ -21,7 +25,9 @@ pub(crate) struct Unexpected {
     /// All messages, while they are many.
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
-    /// The classes that have lists: those that were asked for while there were many messages.
+    /// How many of many messages searches have gone through since the last lists were made.
+    scanned: usize,
+    /// The classes that have lists: those that were asked for often while there were many messages.
     asked: [bool; CLASSES],
     lists: Lists,
 }
@@ -85,21 +91,33 @@ impl Unexpected {
     }
 
     fn find_in_many(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, m)| fits(source, tag, m.source, m.tag));
-        if let Some((at, _)) = oldest {
-            return Some(at);
-        }
         let key = Key::of(source, tag);
         let class = key.class();
-        if !self.asked[class] {
-            self.asked[class] = true;
-            let mut next = self.all.first();
-            while let Some(at) = next {
-                self.enlist(class, at);
-                next = self.nodes.next(ALL, at);
-            }
+        let (mut seen, most) = (0, if self.asked[class] { OLDEST } else { usize::MAX });
+        let scanned = self.nodes.iter(self.all, ALL).take(most).inspect(|_| seen += 1);
+        let found = scanned.map(|(at, m)| (at, fits(source, tag, m.source, m.tag))).find(|(_, fits)| *fits);
+        if let Some((at, _)) = found
+            && seen <= OLDEST
+        {
+            return Some(at);
         }
-        self.lists.get(&key)?.first()
+        if self.asked[class] {
+            return self.lists.get(&key)?.first();
+        }
+        self.scanned += seen;
+        if self.scanned > SCANS * self.nodes.len() {
+            self.enlist_all(class);
+        }
+        found.map(|(at, _)| at)
+    }
+
+    fn enlist_all(&mut self, class: usize) {
+        (self.asked[class], self.scanned) = (true, 0);
+        let mut next = self.all.first();
+        while let Some(at) = next {
+            self.enlist(class, at);
+            next = self.nodes.next(ALL, at);
+        }
     }
 
     /// The place of the oldest message for which this holds. It is valid until the queue changes.
@@ -179,7 +197,7 @@ impl Unexpected {
                 let message = self.remove_of_many(at);
                 self.few.push_back(message);
             }
-            self.asked = [false; CLASSES];
+            (self.asked, self.scanned) = ([false; CLASSES], 0);
         }
     }
 
