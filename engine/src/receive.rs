@@ -657,7 +657,7 @@ impl Pulling {
 #[inline(always)]
 fn post(context: &mut Context, ops: &mut Ops, receive: Receive, ctx: Ctx) {
     let Receive { op, source, tag, .. } = receive;
-    ops.set(op, Op::new(State::Posted { ctx, source, tag, place: 0 }));
+    ops.set(op, || State::Posted { ctx, source, tag, place: 0 });
     context.posted.push(receive, |op, at| {
         if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
             *place = at;

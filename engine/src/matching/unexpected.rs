@@ -14,7 +14,7 @@ const ALL: usize = CLASSES;
 
 /// Lists of a class are made when searches have gone through this many times as many messages as there are. Lists cost a little
 /// at each message that comes or goes, and a program may search in vain once, and then receive in order.
-const SCANS: usize = 4;
+const SCANS: usize = 2;
 
 /// The unexpected messages of one inter-communicator.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -113,6 +113,7 @@ impl Unexpected {
 
     fn enlist_all(&mut self, class: usize) {
         (self.asked[class], self.scanned) = (true, 0);
+        self.lists.reserve(self.nodes.len());
         let mut next = self.all.first();
         while let Some(at) = next {
             self.enlist(class, at);
@@ -151,15 +152,15 @@ impl Unexpected {
         message
     }
 
-    /// As [`Unexpected::find`], quick where it is the first of few.
+    /// As [`Unexpected::find`], quick where it is the first: a program mostly receives what came first.
     #[inline(always)]
     pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
-        match self.few.front() {
-            // A program mostly receives what came first.
-            Some(first) if fits(source, tag, first.source, first.tag) => Some(Place::First),
-            None if self.nodes.len() == 0 => None,
-            _ => self.find(source, tag).map(Place::At),
-        }
+        let (place, first) = match self.few.front() {
+            Some(first) => (Place::First, first),
+            None => self.all.first().map(|at| (Place::At(at), self.nodes.get(at)))?,
+        };
+        let is_first = fits(source, tag, first.source, first.tag);
+        if is_first { Some(place) } else { self.find(source, tag).map(Place::At) }
     }
 
     #[inline(always)]
@@ -197,6 +198,7 @@ impl Unexpected {
                 let message = self.remove_of_many(at);
                 self.few.push_back(message);
             }
+            self.nodes.reset();
             (self.asked, self.scanned) = ([false; CLASSES], 0);
         }
     }
