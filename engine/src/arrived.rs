@@ -1,5 +1,6 @@
 //! A message that waits for a receive. Plain data.
 
+use crate::spare::Data;
 use crate::types::PeerId;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -23,7 +24,7 @@ pub(crate) struct Arrived {
 pub(crate) enum Body {
     Eager {
         notify: bool,
-        data: Vec<u8>,
+        data: Data,
     },
     Rts {
         size: u64,
@@ -39,7 +40,7 @@ fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::
     /// As the first kinds of [`Body`].
     #[derive(Deserialize)]
     enum Plain {
-        Eager { notify: bool, data: Vec<u8> },
+        Eager { notify: bool, data: Data },
         Rts { size: u64, pieces: Vec<(u64, u64)> },
     }
     let (note, plain) = <(Vec<u8>, Plain)>::deserialize(from)?;

@@ -129,6 +129,7 @@ impl Granting {
 
     /// The user has received a message.
     #[must_use]
+    #[inline(always)]
     pub fn free(&mut self, bytes: u64) -> Freed {
         self.due.1 += bytes;
         if self.extra > 0 {

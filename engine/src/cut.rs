@@ -362,13 +362,13 @@ fn packed<M: Memory>(mem: &M, op: u64, size: u64) -> Vec<u8> {
 fn kept(context: ContextId, message: &Arrived) -> Option<Kept> {
     let Body::Eager { data, .. } = message.body.plain() else { return None };
     let note = if let Body::Noted(noted) = &message.body { noted.0.clone() } else { Vec::new() };
-    let (source, tag, data) = (message.source, message.tag, data.clone());
+    let (source, tag, data) = (message.source, message.tag, data.to_vec());
     Some(Kept { number: message.number, context, source, tag, note, data })
 }
 
 /// A message of an image, as one that has come from a peer.
 fn arrived(kept: Kept, peer: PeerId) -> (ContextId, Arrived) {
     let Kept { number, context, source, tag, note, data } = kept;
-    let body = Body::Eager { notify: false, data }.with_note(&note);
+    let body = Body::Eager { notify: false, data: data.into() }.with_note(&note);
     (context, Arrived { peer, source, tag, op: 0, number, free: true, body })
 }

@@ -591,7 +591,7 @@ impl Engine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn free_credit(&mut self, peer: PeerId, bytes: u64) {
         match self.peers[peer.0 as usize].granting.free(bytes) {
             Freed::Little => {}

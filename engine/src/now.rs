@@ -5,32 +5,59 @@
 //! caller reads lanes under the lock; it is younger than all posted receives; it gets a whole message or none. A message that
 //! it matches and that is no EAGER is kept as unexpected, and no later one matches it.
 
-use crate::arrived::Body;
+use crate::arrived::{Arrived, Body};
 use crate::state::{Now, NowState};
-use crate::{Ctx, Engine, NOW, Outcome, Source, Tag};
-use base::Memory;
+use crate::{Ctx, Engine, Envelope, Outcome, Source, Tag};
 
 impl Engine {
+    /// Receives the message that waits for such a receive, of up to `capacity` packed bytes: `write` gets its data. `None`: nothing
+    /// has changed. There is none, or it is too long or no EAGER, and only [`Engine::recv`] can receive it.
+    #[inline(always)]
+    pub fn take_waiting(
+        &mut self,
+        (ctx, source, tag): (Ctx, Source, Tag),
+        capacity: u64,
+        write: impl FnOnce(&[u8]),
+    ) -> Option<Envelope> {
+        let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
+        if self.tracking.is_some() {
+            return None;
+        }
+        let place = context.unexpected.find_place(source, tag)?;
+        let Arrived { peer, source, tag, op, free, ref mut body, .. } = *context.unexpected.at(place)?;
+        let Body::Eager { notify, ref mut data } = *body else { return None };
+        let size = data.len() as u64;
+        if size > capacity {
+            return None;
+        }
+        write(data);
+        self.spare.give(data);
+        context.unexpected.discard(place);
+        // Of a free one the sender waits for nothing.
+        if !free {
+            self.free_credit(peer, size);
+            if notify {
+                self.say_done(peer, op);
+            }
+        }
+        Some(Envelope { source, tag, size })
+    }
+
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what
     /// lanes bring until [`Engine::is_over_now`], or as long as it likes, and then calls [`Engine::end_now`]. It does
-    /// nothing else with the engine meanwhile. False: nothing has changed, and only [`Engine::recv`] can receive.
+    /// nothing else with the engine meanwhile. False: nothing has changed. A message waits, which [`Engine::take_waiting`] or
+    /// [`Engine::recv`] receives, or only the latter can receive.
     #[inline]
-    pub fn recv_now<M: Memory>(&mut self, mem: &mut M, ctx: Ctx, source: Source, tag: Tag, capacity: u64) -> bool {
+    pub fn recv_now(&mut self, ctx: Ctx, source: Source, tag: Tag, capacity: u64) -> bool {
         debug_assert!(self.now.is_none());
         let Some(Some(context)) = self.contexts.get_mut(ctx.0 as usize) else { return false };
         if self.tracking.is_some() || self.troubled || self.at_end > 0 {
             return false;
         }
-        let found = context.unexpected.find(source, tag);
-        if let Some(at) = found
-            && !matches!(context.unexpected.get(at).body, Body::Eager { .. })
-        {
+        if !context.unexpected.is_empty() && context.unexpected.find(source, tag).is_some() {
             return false;
         }
         self.now = Some(Now { ctx, source, tag, capacity, state: NowState::Waiting });
-        if let Some(message) = found.map(|at| context.unexpected.remove(at)) {
-            self.deliver(mem, ctx, NOW.0, capacity, message);
-        }
         true
     }
 

@@ -437,9 +437,9 @@ impl Engine {
         match body {
             // Its sender waits for nothing.
             Body::Eager { data, .. } if free => self.fill(mem, &met, &data),
-            Body::Eager { notify, data } => {
+            Body::Eager { notify, mut data } => {
                 self.take_whole(mem, &met, notify, &data);
-                self.spare.give(data);
+                self.spare.give(&mut data);
             }
             Body::Rts { size, pieces } => self.take_announced(ctx, &met, size, pieces.into_iter()),
             body @ Body::Noted(_) => {
@@ -486,7 +486,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn say_done(&mut self, peer: PeerId, op: u64) {
+    pub(crate) fn say_done(&mut self, peer: PeerId, op: u64) {
         self.say(peer, &Message::Done { op });
     }
 
@@ -657,7 +657,7 @@ impl Pulling {
 #[inline(always)]
 fn post(context: &mut Context, ops: &mut Ops, receive: Receive, ctx: Ctx) {
     let Receive { op, source, tag, .. } = receive;
-    ops.set(op, Op::new(State::Posted { ctx, source, tag, place: 0 }));
+    ops.set(op, || State::Posted { ctx, source, tag, place: 0 });
     context.posted.push(receive, |op, at| {
         if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
             *place = at;

@@ -75,9 +75,9 @@ impl Engine {
             },
         };
         let queued = if let State::Queued(to) = &state { Some(to.peer) } else { None };
-        let op_new = Op { more, ..Op::new(state) };
-        let leaves = op_new.parts().is_none_or(Parts::may_leave);
-        self.ops.set(op.0, op_new);
+        let Some(started) = self.ops.set(op.0, || state) else { return };
+        started.more = more;
+        let leaves = started.parts().is_none_or(Parts::may_leave);
         if let Some(peer) = queued.filter(|_| leaves) {
             self.line_up(mem, peer, op.0);
         }
@@ -109,7 +109,7 @@ impl Engine {
     /// The number of a send that is complete: its message is sent from a copy, as an operation of its own.
     pub fn sent_as_copy(&mut self) -> OpId {
         let op = self.next_op();
-        self.ops.set(op.0, Op::new(State::Over(Outcome::Sent)));
+        self.ops.set(op.0, || State::Over(Outcome::Sent));
         op
     }
 

@@ -167,30 +167,21 @@ fn this_thread() -> usize {
 
 /// The barrier that one thread makes for all.
 pub(crate) mod barrier {
-    use base::fence::membarrier;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use base::fence::{OF_THREADS, slow};
 
-    static READY: AtomicBool = AtomicBool::new(false);
-
-    /// Asks the kernel for it. Until this is done, and where the kernel has none, no lock is biased. In a process with several threads
-    /// it may take milliseconds, so the background thread does it.
+    /// Asks the kernel for it. Until this is done, and where the kernel has none, no lock is biased.
     pub(crate) fn prepare() {
-        if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
-            READY.store(true, Ordering::Relaxed);
-        }
+        OF_THREADS.register();
     }
 
-    pub(super) fn is_ready() -> bool {
-        READY.load(Ordering::Relaxed)
+    pub(crate) fn is_ready() -> bool {
+        OF_THREADS.is_registered()
     }
 
     /// Each running thread of this process passes a barrier before this returns.
     pub(super) fn of_all_threads() {
-        let made = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-            // A process that was restored from an image has to ask again. The last way is slow, and needs no asking.
-            || membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-                && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-            || membarrier(libc::MEMBARRIER_CMD_GLOBAL);
+        // A process that was restored from an image has to ask again.
+        let made = OF_THREADS.make() || OF_THREADS.register() && OF_THREADS.make() || slow();
         assert!(made, "mpi_connect: the kernel makes no more barriers (membarrier)");
     }
 }

@@ -17,7 +17,7 @@ use crate::thread::Background;
 use crate::watch::Watch;
 use crate::{Config, Contact, Contacts, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
-use engine::{ContextId, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
+use engine::{ContextId, Envelope, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
 use session::Hold;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -334,16 +334,17 @@ impl Node {
     }
 
     /// A blocking receive whose message is here, or comes in a moment: it takes no operation. `is_there` says under the lock whether
-    /// the inter-communicator still exists. `None`: nothing has changed, use [`Core::irecv`]. The layout has neither types
-    /// nor a conversion.
-    #[inline]
+    /// the inter-communicator still exists, and `got` is called under the lock when the whole message is there. The error is another
+    /// outcome, or `None`: nothing has changed, use [`Core::irecv`]. The layout has neither types nor a conversion.
+    #[inline(always)]
     pub fn recv_now(
         &self,
         is_there: impl FnOnce(&Core) -> bool,
         (inter, source, tag): (InterId, Source, Tag),
-        data: Layout,
-    ) -> Option<Outcome> {
-        crate::wait::recv_now(&self.shared, is_there, (inter, source, tag), data)
+        data: impl Fn() -> Layout,
+        got: impl FnOnce(Envelope),
+    ) -> Result<(), Option<Outcome>> {
+        crate::wait::recv_now(&self.shared, is_there, (inter, source, tag), data, got)
     }
 
     /// Starts the receive of a message that [`Core::claim`] took: `MPI_Imrecv`.

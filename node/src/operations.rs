@@ -94,9 +94,24 @@ impl Core {
         op
     }
 
-    /// A receive whose message is here, or comes while the busy lanes are looked at a few times. It takes no operation. `None`:
-    /// nothing has changed, use [`Core::irecv`]. The second value says whether lanes have brought something.
-    #[inline]
+    /// A receive whose message waits. `None`: nothing has changed, use [`Core::recv_now`]. Credit that was given back is still to be
+    /// told.
+    #[inline(always)]
+    pub(crate) fn take_waiting(
+        &mut self,
+        inter: InterId,
+        source: Source,
+        tag: Tag,
+        data: impl Fn() -> Layout,
+    ) -> Option<Envelope> {
+        let ctx = self.session.ctx_with(inter, source);
+        debug_assert!(!data().judges());
+        self.session.engine.take_waiting((ctx, source, tag), data().bytes(), |bytes| data().write(0, bytes))
+    }
+
+    /// A receive whose message comes while the busy lanes are looked at a few times. It takes no operation. `None`: nothing has
+    /// changed, use [`Core::irecv`]. The second value says whether lanes have brought something.
+    #[inline(always)]
     pub(crate) fn recv_now(
         &mut self,
         inter: InterId,
@@ -106,23 +121,23 @@ impl Core {
     ) -> (Option<Outcome>, bool) {
         let ctx = self.session.ctx_with(inter, source);
         let (capacity, mut found) = (data.bytes(), false);
-        debug_assert!(!data.judges());
+        if !self.session.engine.recv_now(ctx, source, tag, capacity) {
+            return (None, false);
+        }
         self.session.mem.set_now(Some(data));
-        if self.session.engine.recv_now(&mut self.session.mem, ctx, source, tag, capacity) {
-            for _ in 0..self.looks() {
-                if self.session.engine.is_over_now() {
-                    break;
-                }
-                if self.read_busy() {
-                    found = true;
-                } else {
-                    self.pause_between_looks();
-                }
+        for _ in 0..self.looks() {
+            if self.session.engine.is_over_now() {
+                break;
+            }
+            if self.read_busy() {
+                found = true;
+            } else {
+                self.pause_between_looks();
             }
         }
         let outcome = self.session.engine.end_now();
         self.session.mem.set_now(None);
-        // A message that was here already has given credit back.
+        // The message may have given credit back.
         self.settle();
         (outcome, found)
     }

@@ -73,6 +73,7 @@ impl Shared {
 }
 
 /// Counts under the lock, so that no atomic read-modify-write is needed.
+#[inline(always)]
 fn add(count: &AtomicU64, _lock: &Core) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
@@ -103,6 +104,7 @@ impl Shared {
     }
 
     /// A caller makes progress, so the background thread need not.
+    #[inline(always)]
     pub(crate) fn count_round(&self, lock: &Core) {
         add(&self.rounds, lock);
     }

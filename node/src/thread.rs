@@ -21,8 +21,8 @@ const NAP: Duration = Duration::from_millis(2);
 const OFTEN: u64 = 32;
 /// The longest such rest.
 const LONG_NAP: Duration = Duration::from_millis(200);
-/// After this time the lock may be biased. The kernel takes some 15 ms to prepare that, and has one of all such requests at a time:
-/// before, that of shared memory would wait for it, and with it the first job that is joined.
+/// After this time the lock may be biased, where MPI_Init has not prepared that. The kernel takes some 15 ms for it, and all fences wait
+/// meanwhile: before, the first job that is joined would wait too.
 const SETTLED: Duration = Duration::from_millis(50);
 /// How long it sleeps, in milliseconds, while no time limit runs.
 const LONG: u16 = 1000;
@@ -64,7 +64,9 @@ fn run(shared: &Shared) {
     let mut nap = NAP;
     let _ = shared.thread.set(std::thread::current());
     shared.core.never_for_this_thread();
-    let (begun, mut is_prepared) = (Instant::now(), false);
+    // Where MPI_Init could not ask the kernel, that takes milliseconds, which the first lanes need not wait for under the lock.
+    base::fence::OF_PROCESSES.register();
+    let (begun, mut is_prepared) = (Instant::now(), barrier::is_ready());
     let mut chores_done = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         if signal::has_come() {

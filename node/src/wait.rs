@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use crate::state::Core;
 use crate::state::waits::{About, Whom};
 use crate::waits::Notices;
-use engine::{Outcome, Source, Tag};
+use engine::{Envelope, Outcome, Source, Tag};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use session::InterId;
 use std::sync::atomic::Ordering;
@@ -223,24 +223,56 @@ pub(crate) fn wait_until<T>(
 }
 
 /// See [`crate::Node::recv_now`].
-#[inline]
+#[inline(always)]
 pub(crate) fn recv_now(
     shared: &Shared,
     is_there: impl FnOnce(&Core) -> bool,
     (inter, source, tag): (InterId, Source, Tag),
-    data: Layout,
-) -> Option<Outcome> {
+    data: impl Fn() -> Layout,
+    got: impl FnOnce(Envelope),
+) -> Result<(), Option<Outcome>> {
     let mut core = shared.lock();
     // What is due is done by a wait.
     if !is_there(&core) || core.is_round_due(ROUND_AFTER) || core.has_unlocked_work() {
-        return None;
+        return Err(None);
     }
+    if let Some(envelope) = core.take_waiting(inter, source, tag, &data) {
+        got(envelope);
+        shared.count_round(&core);
+        if !core.session.is_settled() {
+            settle(shared, &mut core);
+        }
+        return Ok(());
+    }
+    match look_for(shared, &mut core, (inter, source, tag), data()) {
+        Some(Outcome::Received(envelope)) => {
+            got(envelope);
+            Ok(())
+        }
+        outcome => Err(outcome),
+    }
+}
+
+#[cold]
+fn settle(shared: &Shared, core: &mut Core) {
+    core.settle();
+    shared.wake_if_needed(core);
+}
+
+/// A receive whose message may come soon. Apart, so that one whose message waits needs few registers.
+#[inline(never)]
+fn look_for(
+    shared: &Shared,
+    core: &mut Core,
+    (inter, source, tag): (InterId, Source, Tag),
+    data: Layout,
+) -> Option<Outcome> {
     let (outcome, found) = core.recv_now(inter, source, tag, data);
-    shared.count_round(&core);
+    shared.count_round(core);
     if found {
-        shared.tell(&core);
+        shared.tell(core);
     }
-    shared.wake_if_needed(&core);
+    shared.wake_if_needed(core);
     outcome
 }
 

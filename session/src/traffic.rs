@@ -130,9 +130,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Hands what the engine has put out to the paths, and what these have to the lanes, as far as they have room.
     #[inline(always)]
     pub fn settle(&mut self) {
-        if !self.agenda.dirty.is_empty() || self.engine.has_output() {
+        if !self.is_settled() {
             self.settle_all();
         }
+    }
+
+    /// Whether [`Session::settle`] has nothing to do.
+    #[inline(always)]
+    pub fn is_settled(&self) -> bool {
+        self.agenda.dirty.is_empty() && !self.engine.has_output()
     }
 
     fn settle_all(&mut self) {

@@ -1,6 +1,6 @@
 //! How two jobs on one host come to talk.
 
-use c_tests::{Launch, Mpi, Scene, width};
+use c_tests::{Launch, MPIS, Mpi, Scene, width};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -22,5 +22,14 @@ fn they_meet_in_shared_memory() {
                 scene.require(ways.iter().all(|way| way.contains("over shared memory")), "by shared memory");
             }
         }
+    }
+}
+
+/// Later the kernel would take milliseconds for it, in MPI_Conn_register or in the first handshake.
+#[test]
+fn fences_are_asked_for_while_there_is_one_thread() {
+    for mpi in MPIS.iter() {
+        let scene = Scene::new(format!("fences, {}", mpi.name));
+        scene.pass([scene.start(Launch::new(mpi, 1, "fences", &[]))], LIMIT);
     }
 }

@@ -91,6 +91,14 @@ impl<T, L: Default + AsRef<[Link]> + AsMut<[Link]>> Nodes<T, L> {
         self.vacant = at;
     }
 
+    /// When no node is in use: the next ones are taken one behind the other again, however these were released. So nodes that are used
+    /// in their order lie in that order.
+    pub fn reset(&mut self) {
+        debug_assert_eq!(self.len, 0);
+        self.nodes.clear();
+        self.vacant = NONE;
+    }
+
     /// Appends a node to a list, which goes by the links `which`.
     pub fn append(&mut self, list: &mut List, which: usize, at: u32) {
         self.nodes[at as usize].links.as_mut()[which] = Link { prev: list.tail, next: NONE };

@@ -4,7 +4,7 @@
 //! Few entries are searched in order. Many are found by [`Key`]: the source and the tag that a receive asks for, each
 //! of which may be a wildcard. A receive has one key. A message matches up to four keys, one of each class, and is
 //! listed under those of the classes that were asked for. Each key has a list, the oldest first. Lists are made only
-//! when what is looked for is not among the oldest entries.
+//! when what is looked for is not among the oldest entries, those of messages when that has happened a few times.
 //!
 //! Invariant: the oldest of all matching entries is found. Nothing is allocated once the tables have reached their
 //! size. A snapshot has the entries alone, in order: they are few until the next one comes, however many there are.

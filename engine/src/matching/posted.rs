@@ -173,6 +173,7 @@ impl Posted {
                 let receive = self.delist(at);
                 self.few.push_back(receive);
             }
+            self.nodes.reset();
         }
         receive
     }

@@ -12,6 +12,10 @@ const LINKS: usize = CLASSES + 1;
 /// The link of the list of all messages.
 const ALL: usize = CLASSES;
 
+/// Lists of a class are made when searches have gone through this many times as many messages as there are. Lists cost a little
+/// at each message that comes or goes, and a program may search in vain once, and then receive in order.
+const SCANS: usize = 2;
+
 /// The unexpected messages of one inter-communicator.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<Arrived>")]
@@ -21,9 +25,19 @@ pub(crate) struct Unexpected {
     /// All messages, while they are many.
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
-    /// The classes that have lists: those that were asked for while there were many messages.
+    /// How many of many messages searches have gone through since the last lists were made.
+    scanned: usize,
+    /// The classes that have lists: those that were asked for often while there were many messages.
     asked: [bool; CLASSES],
     lists: Lists,
+}
+
+/// Where a message is.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// It is the first of few.
+    First,
+    At(u32),
 }
 
 impl Serialize for Unexpected {
@@ -68,7 +82,7 @@ impl Unexpected {
     }
 
     /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
-    #[inline]
+    #[inline(never)]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         if self.nodes.len() > 0 {
             return self.find_in_many(source, tag);
@@ -77,21 +91,34 @@ impl Unexpected {
     }
 
     fn find_in_many(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, m)| fits(source, tag, m.source, m.tag));
-        if let Some((at, _)) = oldest {
-            return Some(at);
-        }
         let key = Key::of(source, tag);
         let class = key.class();
-        if !self.asked[class] {
-            self.asked[class] = true;
-            let mut next = self.all.first();
-            while let Some(at) = next {
-                self.enlist(class, at);
-                next = self.nodes.next(ALL, at);
-            }
+        let (mut seen, most) = (0, if self.asked[class] { OLDEST } else { usize::MAX });
+        let scanned = self.nodes.iter(self.all, ALL).take(most).inspect(|_| seen += 1);
+        let found = scanned.map(|(at, m)| (at, fits(source, tag, m.source, m.tag))).find(|(_, fits)| *fits);
+        if let Some((at, _)) = found
+            && seen <= OLDEST
+        {
+            return Some(at);
         }
-        self.lists.get(&key)?.first()
+        if self.asked[class] {
+            return self.lists.get(&key)?.first();
+        }
+        self.scanned += seen;
+        if self.scanned > SCANS * self.nodes.len() {
+            self.enlist_all(class);
+        }
+        found.map(|(at, _)| at)
+    }
+
+    fn enlist_all(&mut self, class: usize) {
+        (self.asked[class], self.scanned) = (true, 0);
+        self.lists.reserve(self.nodes.len());
+        let mut next = self.all.first();
+        while let Some(at) = next {
+            self.enlist(class, at);
+            next = self.nodes.next(ALL, at);
+        }
     }
 
     /// The place of the oldest message for which this holds. It is valid until the queue changes.
@@ -125,6 +152,45 @@ impl Unexpected {
         message
     }
 
+    /// As [`Unexpected::find`], quick where it is the first: a program mostly receives what came first.
+    #[inline(always)]
+    pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
+        let (place, first) = match self.few.front() {
+            Some(first) => (Place::First, first),
+            None => self.all.first().map(|at| (Place::At(at), self.nodes.get(at)))?,
+        };
+        let is_first = fits(source, tag, first.source, first.tag);
+        if is_first { Some(place) } else { self.find(source, tag).map(Place::At) }
+    }
+
+    #[inline(always)]
+    pub fn at(&mut self, place: Place) -> Option<&mut Arrived> {
+        match place {
+            Place::First => self.few.front_mut(),
+            Place::At(at) if self.nodes.len() > 0 => Some(self.nodes.get_mut(at)),
+            Place::At(at) => self.few.get_mut(at as usize),
+        }
+    }
+
+    /// Removes a message in which there is nothing to be dropped.
+    #[inline(always)]
+    pub fn discard(&mut self, place: Place) {
+        match place {
+            Place::First => std::mem::forget(self.few.pop_front()),
+            Place::At(at) => self.discard_later(at),
+        }
+    }
+
+    #[inline(never)]
+    fn discard_later(&mut self, at: u32) {
+        if self.nodes.len() == 0 {
+            std::mem::forget(self.few.remove(at as usize));
+        } else {
+            self.unlink(at);
+            self.few_again();
+        }
+    }
+
     /// Makes few of many, when only few are left.
     fn few_again(&mut self) {
         if self.nodes.len() <= FEW {
@@ -132,7 +198,8 @@ impl Unexpected {
                 let message = self.remove_of_many(at);
                 self.few.push_back(message);
             }
-            self.asked = [false; CLASSES];
+            self.nodes.reset();
+            (self.asked, self.scanned) = ([false; CLASSES], 0);
         }
     }
 
@@ -171,12 +238,18 @@ impl Unexpected {
 
     /// Removes one of many messages, from all of its lists.
     fn remove_of_many(&mut self, at: u32) -> Arrived {
-        let message = std::mem::take(self.nodes.get_mut(at));
+        self.unlink(at);
+        std::mem::take(self.nodes.get_mut(at))
+    }
+
+    /// Takes one of many messages out of all of its lists, and makes its place vacant.
+    fn unlink(&mut self, at: u32) {
         self.nodes.unlink(&mut self.all, ALL, at);
         for class in 0..CLASSES {
             if !self.asked[class] {
                 continue;
             }
+            let message = self.nodes.get(at);
             let Some(key) = Key::fitting(class, message.source, message.tag) else { continue };
             let list = self.lists.get_mut(&key).expect("enlisted");
             self.nodes.unlink(list, class, at);
@@ -185,7 +258,6 @@ impl Unexpected {
             }
         }
         self.nodes.release(at);
-        message
     }
 
     /// Whether nothing is left of what is kept for many messages.

@@ -133,13 +133,25 @@ impl Run {
         let ((source, tag), ctx) = (self.rng.pattern(), self.inters[at].0);
         let fits = |m: &Sent| fits(source, tag, m.source, m.tag);
         self.mem.0.insert(NOW.0, vec![0; 20]);
+        let received = |m: Sent| Envelope { source: m.source, tag: m.tag, size: 8 };
         let first = self.inters[at].2.unexpected.iter().position(fits);
-        let mut wanted = first.map(|i| self.inters[at].2.unexpected[i]);
-        let began = self.engine.recv_now(&mut self.mem, ctx, source, tag, 20);
-        assert_eq!(began, wanted.is_none_or(|m| m.whole));
-        if let Some(i) = first.filter(|_| began) {
-            self.inters[at].2.unexpected.remove(i);
+        let waiting = first.map(|i| self.inters[at].2.unexpected[i]);
+        let began = self.engine.recv_now(ctx, source, tag, 20);
+        assert_eq!(began, waiting.is_none());
+        if let (Some(i), Some(waiting)) = (first, waiting) {
+            let short = self.engine.take_waiting((ctx, source, tag), 7, |_| panic!("it is too long"));
+            assert_eq!(short, None);
+            let mut data = Vec::new();
+            let taken = self.engine.take_waiting((ctx, source, tag), 20, |bytes| data = bytes.to_vec());
+            assert_eq!(taken, waiting.whole.then(|| received(waiting)));
+            if waiting.whole {
+                assert_eq!(data, waiting.id.to_le_bytes());
+                self.inters[at].2.unexpected.remove(i);
+            }
+            while self.engine.next_output().is_some() {}
+            return;
         }
+        let mut wanted = None::<Sent>;
         for _ in 0..self.rng.below(4) {
             if self.engine.is_over_now() {
                 break;
@@ -152,8 +164,7 @@ impl Run {
             }
         }
         let wanted = wanted.filter(|m| m.whole);
-        let received = |m: Sent| Outcome::Received(Envelope { source: m.source, tag: m.tag, size: 8 });
-        assert_eq!(self.engine.end_now(), wanted.map(received));
+        assert_eq!(self.engine.end_now(), wanted.map(|m| Outcome::Received(received(m))));
         let data = self.mem.0.remove(&NOW.0).expect("its buffer");
         assert_eq!(data[..8], wanted.map_or(0, |m| m.id).to_le_bytes());
         while self.engine.next_output().is_some() {}
@@ -250,7 +261,7 @@ fn agrees_with_a_plain_scan() {
 fn the_short_way_leads_where_the_general_one_does() {
     let mut rng = Rng(1);
     let mut roll = |below: u64| rng.below(below);
-    let (mut took_short, mut took_long, mut ended, mut at_once) = (0, 0, 0, 0);
+    let (mut took_short, mut took_long, mut ended, mut at_once, mut waited) = (0, 0, 0, 0, 0);
     for case in 0..300 {
         let (mut a, mut b) = pair(Config { envelopes: 12, eager_bytes: 128, ..small() });
         let (tracks, wild) = (case % 10 == 0, case % 3 == 0);
@@ -270,7 +281,28 @@ fn the_short_way_leads_where_the_general_one_does() {
                 2 | 3 => drop(a.send(roll(2) as i64, &vec![roll(200) as u8; 1 + roll(20) as usize], Mode::Standard)),
                 4 => {
                     b.mem.0.insert(NOW.0, vec![0; capacity]);
-                    waits = b.engine.recv_now(&mut b.mem, b.ctx, source, tag, capacity as u64);
+                    let (mut short, mut general) = (b.engine.clone(), (b.engine.clone(), b.mem.clone()));
+                    let mut data = Vec::new();
+                    let what = (b.ctx, source, tag);
+                    let taken = short.take_waiting(what, capacity as u64, |bytes| data = bytes.to_vec());
+                    if let Some(envelope) = taken {
+                        // The general way takes an operation for it.
+                        let (engine, mem) = &mut general;
+                        let op = engine.next_op();
+                        mem.0.insert(op.0, vec![0; capacity]);
+                        engine.recv(mem, op, b.ctx, source, tag, capacity as u64);
+                        assert_eq!(engine.finish(op), Some(Outcome::Received(envelope)));
+                        assert_eq!(mem.0[&op.0][..data.len()], data);
+                        let op = short.next_op();
+                        short.ops.remove(op.0);
+                        assert_eq!(format!("{short:?}"), format!("{engine:?}"));
+                        b.engine = short;
+                        waited += 1;
+                    }
+                    waits = taken.is_none() && b.engine.recv_now(b.ctx, source, tag, capacity as u64);
+                    if waits {
+                        a.send(roll(2) as i64, &vec![roll(200) as u8; 1 + roll(20) as usize], Mode::Standard);
+                    }
                 }
                 _ if !receives.is_empty() => {
                     let op = receives[roll(receives.len() as u64) as usize];
@@ -311,6 +343,6 @@ fn the_short_way_leads_where_the_general_one_does() {
             at_once += usize::from(waits && b.engine.end_now().is_some());
         }
     }
-    assert!(at_once > 100, "{at_once}");
+    assert!(at_once > 100 && waited > 200, "{at_once} {waited}");
     assert!(took_short > 500 && took_long > 500 && ended > 500, "{took_short} {took_long} {ended}");
 }

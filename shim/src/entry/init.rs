@@ -7,10 +7,12 @@ use crate::error::Place;
 use crate::forward::{self as pmpi, CalledAs};
 use crate::spawn::parent;
 use crate::{abi, error, forward, life};
-use base::settings;
+use base::{fence, settings};
 use std::ffi::c_int;
 
 pub fn Init(called_as: CalledAs, argc: usize, argv: usize) -> c_int {
+    // Most MPIs begin threads in it.
+    fence::register_while_alone();
     // SAFETY: the function that was called is MPI_Init.
     let code = unsafe {
         std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize) -> c_int>(initialiser(called_as))(
@@ -21,6 +23,7 @@ pub fn Init(called_as: CalledAs, argc: usize, argv: usize) -> c_int {
 }
 
 pub fn Init_thread(called_as: CalledAs, argc: usize, argv: usize, required: usize, provided: usize) -> c_int {
+    fence::register_while_alone();
     // SAFETY: the function that was called is MPI_Init_thread.
     let code = unsafe {
         std::mem::transmute::<*const (), unsafe extern "C" fn(usize, usize, usize, usize) -> c_int>(initialiser(

@@ -66,6 +66,41 @@ struct From {
     tag: Tag,
 }
 
+/// A receive. It is handed on by reference, since it is more than registers hold.
+struct Receive {
+    place: InterRef,
+    inter: InterId,
+    from: From,
+    room: Run,
+    call: &'static str,
+}
+
+impl Receive {
+    #[inline(always)]
+    fn of(
+        known: &InterView,
+        abi: &Abi,
+        room: Buffer,
+        source: usize,
+        tag: usize,
+        call: &'static str,
+    ) -> Option<Receive> {
+        let (room, from) = (Run::of(abi, room)?, from(known, abi, source, tag)?);
+        Some(Receive { place: known.place, inter: known.id, from, room, call })
+    }
+
+    /// The layout of its buffer, in which there is nothing to be dropped.
+    #[inline(always)]
+    fn layout(&self) -> Layout {
+        ManuallyDrop::into_inner(self.room.layout())
+    }
+
+    #[inline(always)]
+    fn begin(&self, core: &mut Core) -> OpId {
+        core.irecv(self.inter, self.from.source, self.from.tag, self.layout())
+    }
+}
+
 /// What a call needs beside its arguments.
 type Ready = (&'static Node, &'static Abi, InterView);
 
@@ -143,15 +178,13 @@ pub(super) fn isend(
 #[inline(always)]
 pub(super) fn recv(comm: usize, room: Buffer, source: usize, tag: usize, call: &'static str, status: usize) -> Answer {
     let (node, abi, known) = ready(comm)?;
-    let (room, from) = (Run::of(abi, room)?, from(&known, abi, source, tag)?);
-    receive(node, known.place, known.id, from, room, call, status)
+    receive(node, &Receive::of(&known, abi, room, source, tag, call)?, status)
 }
 
 #[inline(always)]
 pub(super) fn irecv(comm: usize, room: Buffer, source: usize, tag: usize, call: &'static str, at: usize) -> Answer {
     let (node, abi, known) = ready(comm)?;
-    let (room, from) = (Run::of(abi, room)?, from(&known, abi, source, tag)?);
-    let token = begin_receive(node, known.place, known.id, from, room, call)?;
+    let token = begin_receive(node, &Receive::of(&known, abi, room, source, tag, call)?)?;
     // SAFETY: the program's request.
     unsafe { abi::store_handle(at, token) };
     Some(0)
@@ -167,14 +200,14 @@ pub(super) fn exchange(
 ) -> Answer {
     let (node, abi, known) = ready(comm)?;
     let data = Run::of(abi, (out.buf, out.count, out.datatype))?;
-    let room = Run::of(abi, (back.buf, back.count, back.datatype))?;
     let to = to(&known, out.peer, out.tag)?;
-    let from = from(&known, abi, back.peer, back.tag)?;
+    let room = (back.buf, back.count, back.datatype);
+    let back = Receive::of(&known, abi, room, back.peer, back.tag, back.call)?;
     if !send_now(node, known.id, to, data) {
         return None;
     }
     // The message has left, so only the receive may take the general path from here on.
-    receive(node, known.place, known.id, from, room, back.call, status).or_else(receive_else)
+    receive(node, &back, status).or_else(receive_else)
 }
 
 // ------------------------------------------------------------------------------------------- the node's part, once for all
@@ -222,44 +255,26 @@ fn begin_send(
 }
 
 #[inline(never)]
-fn receive(
-    node: &Node,
-    place: InterRef,
-    inter: InterId,
-    from: From,
-    room: Run,
-    call: &'static str,
-    status: usize,
-) -> Answer {
-    let what = (inter, from.source, from.tag);
-    let room_now = ManuallyDrop::into_inner(room.layout());
-    match node.recv_now(|core| place.is_there(core), what, room_now) {
-        Some(Outcome::Received(e)) => {
-            write(&e, status);
-            Some(0)
-        }
-        Some(outcome) => Some(tell_now(node, place, (call, from.source), outcome, status)),
-        None => receive_waiting(node, place, inter, from, room, call, status),
+fn receive(node: &Node, receive: &Receive, status: usize) -> Answer {
+    let Receive { place, inter, from: From { source, tag }, .. } = *receive;
+    let got = |envelope| write(&envelope, status);
+    match node.recv_now(|core| place.is_there(core), (inter, source, tag), || receive.layout(), got) {
+        Ok(()) => Some(0),
+        Err(Some(outcome)) => Some(tell_now(node, place, (receive.call, source), outcome, status)),
+        Err(None) => receive_waiting(node, receive, status),
     }
 }
 
 /// A blocking receive that has to wait.
 #[inline(never)]
-fn receive_waiting(
-    node: &Node,
-    place: InterRef,
-    inter: InterId,
-    from: From,
-    room: Run,
-    call: &'static str,
-    status: usize,
-) -> Answer {
+fn receive_waiting(node: &Node, receive: &Receive, status: usize) -> Answer {
+    let place = receive.place;
     let mut left = None;
     let begun = node.with(|core| {
         if !place.is_there(core) {
             return false;
         }
-        let op = core.irecv(inter, from.source, from.tag, ManuallyDrop::into_inner(room.layout()));
+        let op = receive.begin(core);
         match core.test(op) {
             // If the message is there already, the receive ends here.
             Some(Outcome::Received(e)) => write(&e, status),
@@ -270,22 +285,13 @@ fn receive_waiting(
     if !begun {
         return None;
     }
-    Some(left.map_or(0, |left| finish(node, left, (call, Peer::From(from.source), status))))
+    Some(left.map_or(0, |left| finish(node, left, (receive.call, Peer::From(receive.from.source), status))))
 }
 
 #[inline(never)]
-fn begin_receive(
-    node: &Node,
-    place: InterRef,
-    inter: InterId,
-    from: From,
-    room: Run,
-    call: &'static str,
-) -> Option<u64> {
-    node.with(move |core| {
-        request::begin(core, place, call, Peer::From(from.source), move |core| {
-            core.irecv(inter, from.source, from.tag, ManuallyDrop::into_inner(room.layout()))
-        })
+fn begin_receive(node: &Node, receive: &Receive) -> Option<u64> {
+    node.with(|core| {
+        request::begin(core, receive.place, receive.call, Peer::From(receive.from.source), |core| receive.begin(core))
     })
 }
 

@@ -7,20 +7,19 @@
 //! Used by mapped memory and by the handshake. Invariant: a process that has said that it takes part does so as long as it
 //! lives.
 
-use base::fence::membarrier;
-use std::sync::OnceLock;
+use base::fence::OF_PROCESSES;
 use std::sync::atomic::{Ordering, fence};
 
-/// Whether this process takes part: its threads pass a fence when another process calls [`everywhere`]. The first call
-/// registers it with the kernel.
+/// Whether this process takes part: its threads pass a fence when another process calls [`everywhere`]. It is registered with
+/// the kernel here, unless it is already.
 pub(super) fn takes_part() -> bool {
-    static TAKES_PART: OnceLock<bool> = OnceLock::new();
-    *TAKES_PART.get_or_init(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED))
+    OF_PROCESSES.register()
 }
 
 /// A full fence here and in every process that takes part.
 pub(super) fn everywhere() {
-    if !takes_part() || !membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) {
+    // Until this process is registered, no lane of it leaves fences to others.
+    if !OF_PROCESSES.is_registered() || !OF_PROCESSES.make() {
         fence(Ordering::SeqCst);
     }
 }
