@@ -67,7 +67,7 @@ impl ByteStream for Channel {
     }
 
     fn has_output(&self) -> bool {
-        self.trunk.has_output()
+        self.trunk.has_output(self.id)
     }
 
     fn has_input(&self) -> bool {
