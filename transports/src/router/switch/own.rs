@@ -25,7 +25,7 @@ pub(super) struct OwnProcess {
     pub id: Id,
     /// The connections that it watches, and the bell.
     pub epoll: Arc<Epoll>,
-    /// Rung while frames wait for it.
+    /// Rung while frames wait for it, or it has not been told of room.
     bell: EventFd,
     is_rung: bool,
     /// A connection takes more that took no more before.
@@ -42,8 +42,10 @@ impl OwnProcess {
         }
     }
 
+    /// No frames wait any more.
     fn silence(&mut self) {
-        if std::mem::replace(&mut self.is_rung, false) {
+        if self.is_rung && !self.has_room {
+            self.is_rung = false;
             let _ = self.bell.read();
         }
     }
