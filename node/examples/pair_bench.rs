@@ -4,6 +4,7 @@
 //! namespace, and so on another host.
 
 use node::{Config, Contact, Group, InterId, Layout, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag};
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -21,8 +22,8 @@ fn main() {
     let mut theirs = vec![0; 1000];
     let child = (!second).then(|| {
         let under = std::env::var("SECOND").unwrap_or_default();
-        let own = std::env::current_exe().expect("own name");
-        let mut words = under.split_whitespace().map(Into::into).chain([own.into_os_string(), "second".into()]);
+        let program = std::env::current_exe().expect("own name");
+        let mut words = under.split_whitespace().map(OsString::from).chain([program.into(), "second".into()]);
         let mut child = Command::new(words.next().expect("a command"))
             .args(words)
             .stdin(Stdio::piped())
