@@ -36,7 +36,7 @@ struct Shared {
     epoll: Arc<Epoll>,
     nudge: EventFd,
     is_over: AtomicBool,
-    /// The thread looks at time limits.
+    /// The thread looks at time limits, or has been nudged to. Changed under the lock.
     looks_at_time: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl Host {
         let mut switch = self.shared.lock();
         let out = turn(&mut switch);
         switch.flush();
-        if switch.is_timed() && !self.shared.looks_at_time.load(Ordering::Relaxed) {
+        if switch.is_timed() && !self.shared.looks_at_time.swap(true, Ordering::Relaxed) {
             let _ = self.shared.nudge.write(1);
         }
         out

@@ -154,6 +154,12 @@ impl Trunk {
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 
+    /// What tells of all that comes on it, if whoever waits for one channel has to wait for the trunk too. Where the router is of this
+    /// process, the transport does that: the kernel allows only some 100 ways from one socket to those who wait.
+    pub fn told_by(&self) -> Option<BorrowedFd<'_>> {
+        matches!(self.lock().wire, Wire::Socket(_)).then(|| self.fd())
+    }
+
     /// Opens a channel to a process: its number, and its bell.
     pub fn open(&self, open: &Open) -> io::Result<(u32, Arc<EventFd>)> {
         let bell = Arc::new(bell()?);
@@ -408,12 +414,12 @@ impl Inner {
         let socket = match &mut self.wire {
             Wire::Socket(socket) => socket,
             Wire::Own(own) => {
-                if !own.pass_data(id, &pieces[1..count]) {
-                    slot.stuck = true;
+                let is_written = own.pass_data(id, &pieces[1..count]);
+                slot.stuck = is_written != Some(true);
+                if is_written.is_none() {
                     return Err(ErrorKind::WouldBlock.into());
                 }
                 slot.room -= len as u32;
-                slot.stuck = !own.flush(id);
                 return Ok(len);
             }
         };

@@ -132,7 +132,7 @@ impl Switch {
 
     /// Whether nothing waits to be written where a channel of the own process leads to.
     fn is_free(&mut self, own: Id, channel: u32) -> bool {
-        let Some((to, _)) = self.leads_to(own, channel) else { return true };
+        let Some((to, _)) = self.leads_to(own, channel).filter(|(to, _)| *to != own) else { return true };
         let is_waiting = |switch: &Switch| switch.conns.get(&to).is_some_and(Conn::is_waiting);
         if is_waiting(self) {
             self.touched.push(to);
@@ -176,14 +176,13 @@ impl Own {
         Ok(Own { host: host.clone(), id, epoll })
     }
 
-    /// Passes data on, unless what was passed on before still waits there. Whether it has.
-    pub fn pass_data(&self, channel: u32, data: &[IoSlice<'_>]) -> bool {
+    /// Passes data on, and returns whether all of it is written. `None`: nothing is passed on, since what was before still waits there.
+    pub fn pass_data(&self, channel: u32, data: &[IoSlice<'_>]) -> Option<bool> {
         self.host.turn(|switch| {
-            let is_free = switch.is_free(self.id, channel);
-            if is_free {
+            switch.is_free(self.id, channel).then(|| {
                 switch.pass_data(self.id, channel, data);
-            }
-            is_free
+                switch.is_free(self.id, channel)
+            })
         })
     }
 
