@@ -17,6 +17,9 @@ const ADDRESS: usize = 23;
 /// The longest body of a frame that is no DATA.
 pub(super) const MAX_SAID: usize = NAMES + ADDRESS;
 
+/// Channels of one connection.
+pub(super) const MOST_CHANNELS: usize = 16_384;
+
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -3,9 +3,9 @@
 //! Invariants: the thread holds the router while it passes on what has come, and never while it sleeps; it is nudged when time limits run that
 //! it does not know of.
 
+use super::bell::bell;
 use super::local::Listener;
 use super::switch::{AT_ONCE, NUDGE, Switch, TICK};
-use super::trunk::bell;
 use crate::ip::{Kept, Listeners, PortRange};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};

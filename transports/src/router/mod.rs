@@ -8,6 +8,7 @@
 
 mod accept;
 mod address;
+mod bell;
 mod channel;
 mod conn;
 mod dial;
@@ -19,6 +20,7 @@ mod into;
 mod lane;
 mod local;
 mod open;
+mod own;
 mod post;
 mod switch;
 mod trunk;

@@ -3,10 +3,11 @@
 //! When the router dies, the kernel frees the name, and one of those that were connected takes it. All have the descriptors of the
 //! listeners, so the next router is reached at the same addresses.
 
+use super::bell::bell;
 use super::host::{Host, Listening};
 use super::local::{self, Raw};
-use super::switch::Own;
-use super::trunk::{self, Trunk, Wire};
+use super::own::Own;
+use super::trunk::{Trunk, Wire};
 use crate::ip::Kept;
 use crate::stream::handshake::Proving;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -63,7 +64,7 @@ impl Post {
     pub fn open(trust: &Arc<Trust>, listening: Listening) -> io::Result<Post> {
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
-        let arrival = Arc::new(trunk::bell()?);
+        let arrival = Arc::new(bell()?);
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         epoll.add(&arrival, EpollEvent::new(EpollFlags::EPOLLIN, ARRIVAL))?;
         let mut post = Post {

@@ -6,8 +6,9 @@
 
 mod own;
 mod passing;
+mod state;
 
-pub(super) use own::Own;
+pub(super) use state::{AT_ONCE, NUDGE, Switch, TICK};
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
 use super::frame::Why;
@@ -16,62 +17,13 @@ use crate::ip::{Kept, MAX_ADDRESSES, Socket};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
-use own::OwnProcess;
+use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_GONE, MOST_NEW};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use trust::Trust;
-
-/// How long a connection may take until it carries frames.
-const LIMIT: Duration = Duration::from_secs(5);
-/// How long a channel waits for its other end: a process whose router has died comes to the new one sooner.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often time limits are looked at, in milliseconds, while there are any.
-pub(super) const TICK: u16 = 50;
-/// Bytes that are read from one connection before others have their turn.
-const BUFFER: usize = 256 << 10;
-/// Connections that have a turn before others may turn the router.
-pub(super) const AT_ONCE: usize = 16;
-/// Data that is kept for a channel whose other end is waited for: the begin of a handshake.
-const MOST_PARKED: usize = 4 << 10;
-/// Connections that have not proved themselves; the oldest gives way.
-const MOST_NEW: usize = 64;
-/// Processes that are remembered after they have gone.
-const MOST_GONE: usize = 1024;
-/// The most connections that are accepted at one listener before others have their turn.
-const MOST_AT_ONCE: usize = 50;
-/// What is watched: a nudge, the local name, listeners; connections have their number behind [`CONNS`].
-pub(super) const NUDGE: u64 = 0;
-const LOCAL: u64 = 1;
-const LISTENERS: u64 = 2;
-const CONNS: u64 = 1 << 16;
-
-/// A router.
-pub(super) struct Switch {
-    trust: Arc<Trust>,
-    local: Listener,
-    listeners: Vec<Kept>,
-    epoll: Arc<Epoll>,
-    /// The process that has this router, once it has connected.
-    own: Option<OwnProcess>,
-    conns: BTreeMap<Id, Conn>,
-    last: Id,
-    processes: HashMap<[u8; 16], Id>,
-    gone: VecDeque<[u8; 16]>,
-    /// The connection to each other router that new channels go over, and those to addresses, which may not stand yet.
-    routers: HashMap<[u8; 16], Id>,
-    dials: HashMap<SocketAddr, Id>,
-    /// Connections that carry no frames yet, and channels whose other end is waited for. Some of these may be over.
-    fresh: BTreeSet<Id>,
-    waiting: BTreeSet<(Id, u32)>,
-    buffer: Vec<u8>,
-    /// Connections with something to be written.
-    touched: Vec<Id>,
-    /// A connection could not be accepted. Its listener goes on telling, so the thread is to rest: others may be closed meanwhile.
-    pub has_no_descriptors: bool,
-}
 
 impl Switch {
     /// Readiness is told by [`Switch::epoll`], as is a nudge.
@@ -213,7 +165,7 @@ impl Switch {
         Some(id)
     }
 
-    fn drop_conn(&mut self, id: Id) {
+    pub fn drop_conn(&mut self, id: Id) {
         if self.own.as_ref().is_some_and(|own| own.id == id) {
             self.own_leaves();
             self.ring_own();

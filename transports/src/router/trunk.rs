@@ -7,14 +7,15 @@
 
 mod reading;
 
-use super::frame::{HEAD, Head, Kind, Open, PIECES, Why, put_rest, whole};
+use super::bell::bell;
+use super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, PIECES, Why, put_rest, whole};
 use super::local::Raw;
-use super::switch::Own;
+use super::own::Own;
 use crate::stream::ByteStream;
 use base::protocol::router::{MAX_PIECE, WINDOW};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -24,8 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const STAGE: usize = 16 << 10;
 /// Channels that have come and are not accepted yet.
 const MOST_ARRIVED: usize = 64;
-/// Channels of one process.
-pub(super) const MOST_CHANNELS: usize = 16_384;
 /// Bytes that are said of channels and that the router does not take: it is broken then.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -111,10 +110,6 @@ struct Inner {
 pub(super) struct Trunk {
     inner: Mutex<Inner>,
     fd: RawFd,
-}
-
-pub(super) fn bell() -> io::Result<EventFd> {
-    Ok(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)
 }
 
 impl Trunk {

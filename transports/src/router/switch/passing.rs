@@ -3,21 +3,12 @@
 //! A DATA is passed on as it comes, in as many pieces, so that no more than a head is ever held back.
 
 use super::super::conn::{Conn, Id, Parked, To, Who};
-use super::super::frame::{HEAD, Head, Kind, Open, Why};
-use super::super::into::Into;
-use super::super::trunk::MOST_CHANNELS;
-use super::{LIMIT, MOST_PARKED, PATIENCE, Switch};
+use super::super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, Why};
+use super::state::{LIMIT, MOST_PARKED, PATIENCE, Switch, Wanted};
 use base::bytes::Malformed;
 use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::time::Instant;
-
-/// Where bytes of one channel go at once: those that come on this connection, under this number.
-pub(super) struct Wanted<'a, 'b, 'c> {
-    pub on: Id,
-    pub number: u32,
-    pub into: &'a mut Into<'b, 'c>,
-}
 
 impl Switch {
     // ---- channels
@@ -170,7 +161,7 @@ impl Switch {
     }
 
     /// Passes data on that has come for a channel of this connection.
-    pub(super) fn pass_data(&mut self, id: Id, channel: u32, data: &[IoSlice<'_>]) {
+    pub(in crate::router) fn pass_data(&mut self, id: Id, channel: u32, data: &[IoSlice<'_>]) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         // What comes for a channel that has ended is dropped.
         match conn.channels.get_mut(&channel) {
@@ -191,7 +182,7 @@ impl Switch {
     }
 
     /// Does what a frame says that is no DATA, or passes it on.
-    pub(super) fn pass(&mut self, id: Id, head: Head, body: &[u8]) -> Result<(), Malformed> {
+    pub(in crate::router) fn pass(&mut self, id: Id, head: Head, body: &[u8]) -> Result<(), Malformed> {
         if head.kind == Kind::Open {
             return self.open(id, head.channel, Open::decode(body)?);
         }

@@ -1,8 +1,9 @@
 //! What comes on a trunk: what is for the channel that is read goes where it belongs at once, all else to the inputs of other channels.
 
-use super::super::frame::{HEAD, Head, Kind, MAX_SAID, Open, Why, credit, credited};
+use super::super::bell::bell;
+use super::super::frame::{HEAD, Head, Kind, MAX_SAID, MOST_CHANNELS, Open, Why, credit, credited};
 use super::super::into::Into;
-use super::{Inner, MOST_ARRIVED, MOST_CHANNELS, Slot, Wire, bell};
+use super::{Inner, MOST_ARRIVED, Slot, Wire};
 use crate::stream::ByteStream;
 use base::bytes::Malformed;
 use base::protocol::router::WINDOW;
