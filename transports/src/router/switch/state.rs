@@ -13,28 +13,28 @@ use std::time::Duration;
 use trust::Trust;
 
 /// How long a connection may take until it carries frames.
-pub(in crate::router) const LIMIT: Duration = Duration::from_secs(5);
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// How long a channel waits for its other end: a process whose router has died comes to the new one sooner.
-pub(in crate::router) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// How often time limits are looked at, in milliseconds, while there are any.
 pub(in crate::router) const TICK: u16 = 50;
 /// Bytes that are read from one connection before others have their turn.
-pub(in crate::router) const BUFFER: usize = 256 << 10;
+pub(super) const BUFFER: usize = 256 << 10;
 /// Connections that have a turn before others may turn the router.
 pub(in crate::router) const AT_ONCE: usize = 16;
 /// Data that is kept for a channel whose other end is waited for: the begin of a handshake.
-pub(in crate::router) const MOST_PARKED: usize = 4 << 10;
+pub(super) const MOST_PARKED: usize = 4 << 10;
 /// Connections that have not proved themselves; the oldest gives way.
-pub(in crate::router) const MOST_NEW: usize = 64;
+pub(super) const MOST_NEW: usize = 64;
 /// Processes that are remembered after they have gone.
-pub(in crate::router) const MOST_GONE: usize = 1024;
+pub(super) const MOST_GONE: usize = 1024;
 /// The most connections that are accepted at one listener before others have their turn.
-pub(in crate::router) const MOST_AT_ONCE: usize = 50;
+pub(super) const MOST_AT_ONCE: usize = 50;
 /// What is watched: a nudge, the local name, listeners; connections have their number behind [`CONNS`].
 pub(in crate::router) const NUDGE: u64 = 0;
-pub(in crate::router) const LOCAL: u64 = 1;
-pub(in crate::router) const LISTENERS: u64 = 2;
-pub(in crate::router) const CONNS: u64 = 1 << 16;
+pub(super) const LOCAL: u64 = 1;
+pub(super) const LISTENERS: u64 = 2;
+pub(super) const CONNS: u64 = 1 << 16;
 
 /// A router.
 pub(in crate::router) struct Switch {
