@@ -1,8 +1,10 @@
 //! Two processes of one host: half round trips and bandwidth by message size, the best of several batches.
 //!
-//! `cargo run --release -p mpi-connect-node --example pair_bench`
+//! `cargo run --release -p mpi-connect-node --example pair_bench`. `SECOND='ip netns exec b'` runs the second one in another network
+//! namespace, and so on another host.
 
 use node::{Config, Contact, Group, InterId, Layout, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag};
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -19,8 +21,11 @@ fn main() {
     own.resize(1000, 0);
     let mut theirs = vec![0; 1000];
     let child = (!second).then(|| {
-        let mut child = Command::new(std::env::current_exe().expect("own name"))
-            .arg("second")
+        let under = std::env::var("SECOND").unwrap_or_default();
+        let program = std::env::current_exe().expect("own name");
+        let mut words = under.split_whitespace().map(OsString::from).chain([program.into(), "second".into()]);
+        let mut child = Command::new(words.next().expect("a command"))
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -254,13 +254,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             let before = up.lane.written();
             pair.path.pump(up.generation, &mut up.lane, &self.mem);
             let done = up.lane.flush(&self.mem);
+            let mut is_writable = false;
             self.bytes_out += up.lane.written() - before;
             if !done {
-                // Some failures show only in a write, and no event follows.
+                // Some failures show only in a write, and no event follows; so does room that was made meanwhile.
                 match up.lane.event() {
                     Some(Event::Dead) => return self.act(Action::Died { pair: i }),
                     Some(Event::BulkLost) => return self.bulk_lost(i),
-                    _ => (),
+                    Some(Event::Writable) => is_writable = true,
+                    None => (),
                 }
             }
             let more = !done || pair.path.has_tx(up.generation);
@@ -270,7 +272,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 up.waiting = waiting;
                 self.act(Action::Rearm { pair: i });
             }
-            if more && waiting == 0 {
+            if is_writable || more && waiting == 0 {
                 self.mark(i);
             }
         }

@@ -111,6 +111,9 @@ impl Lane<VecMemory> for Boxed {
     fn in_kernel(&mut self) -> Option<wire::lane::InKernel> {
         self.0.in_kernel()
     }
+    fn waiting(&self) -> u16 {
+        self.0.waiting()
+    }
 }
 
 /// Both ends of a lane for other hosts: ours, and what the other side reads and writes.
@@ -966,6 +969,8 @@ fn whoever_waits_for_an_answer_asks_for_a_sign_of_life() {
     for _ in 0..100 {
         desk.tick(100);
         desk.session.watch_lingering(desk.now);
+        // The lane may take more.
+        desk.session.mark(pair);
         desk.session.settle();
         assert_eq!(desk.session.talk(path, desk.now), Turn::Waiting);
         came += theirs.read_vectored(&mut [std::io::IoSliceMut::new(&mut [0; 64])]).unwrap_or(0);
@@ -1055,6 +1060,71 @@ fn a_lane_is_left_when_all_of_it_was_read() {
     assert!(!is_left(&mut desk), "the message was not read");
     while Lane::<VecMemory>::poll(&mut theirs, &mut Reader, 1 << 20) > 0 {}
     assert!(is_left(&mut desk));
+}
+
+/// A lane that is found full, and has room again before the session looks for what has happened on it.
+struct Sudden {
+    lane: StreamLane<pipe::PipeEnd>,
+    is_full: bool,
+}
+
+impl Lane<VecMemory> for Sudden {
+    fn caps(&self) -> wire::lane::Caps {
+        Lane::<VecMemory>::caps(&self.lane)
+    }
+    fn wants_write(&self) -> bool {
+        self.is_full || Lane::<VecMemory>::wants_write(&self.lane)
+    }
+    fn try_send(&mut self, mem: &VecMemory, header: &Header, body: Payload<'_>) -> Sent {
+        self.lane.try_send(mem, header, body)
+    }
+    fn try_send_with(&mut self, header: &Header, fill: &mut wire::lane::Fill<'_>) -> Sent {
+        Lane::<VecMemory>::try_send_with(&mut self.lane, header, fill)
+    }
+    fn flush(&mut self, mem: &VecMemory) -> bool {
+        !self.is_full && self.lane.flush(mem)
+    }
+    fn poll(&mut self, sink: &mut dyn wire::lane::Sink, budget: usize) -> usize {
+        Lane::<VecMemory>::poll(&mut self.lane, sink, budget)
+    }
+    fn event(&mut self) -> Option<wire::lane::Event> {
+        std::mem::take(&mut self.is_full).then_some(wire::lane::Event::Writable)
+    }
+    fn quiesce(&mut self) {}
+    fn resume(&mut self) {}
+    fn death(&self) -> Option<&wire::lane::Death> {
+        None
+    }
+    fn cut(&mut self) {}
+    fn written(&self) -> u64 {
+        self.lane.written()
+    }
+    fn waiting(&self) -> u16 {
+        Lane::<VecMemory>::wants_write(self).into()
+    }
+}
+
+/// Nothing tells of that room again.
+#[test]
+fn a_lane_that_has_room_at_once_is_written_to_at_once() {
+    use transports::stream::ByteStream;
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, THERE);
+    let (ours, mut theirs) = pipe::pair(&mut Rng::new(1), 64 << 10);
+    let lane = Boxed(Box::new(Sudden { lane: StreamLane::new(ours), is_full: true }));
+    let new = NewLane { lane, generation: 1, received: 0, transport: FAR.id, at: None, dialled: true, moves: None };
+    desk.session.attach(pair, new, desk.now);
+    let path = desk.session.open_control(ME, GREAT, COOKIE, &contact(THEM, THERE));
+    desk.session.send_control(path, b"a message");
+    for _ in 0..3 {
+        desk.session.settle();
+    }
+    let mut buffer = [0; 100];
+    let came = (0..100).any(|_| {
+        let read = theirs.read_vectored(&mut [std::io::IoSliceMut::new(&mut buffer)]);
+        read.is_ok_and(|n| n > 0)
+    });
+    assert!(came, "what the lane had no room for is not written");
 }
 
 /// A message that waits behind a missing one says where its data lies, and its process moves: the data is asked for. Found to

@@ -21,7 +21,9 @@ const SPREAD: &[(&str, &str)] = &[
     ("shim", "Const"),
     ("shim", "Element"),
     ("shim", "Mixed"),
+    ("transports", "Inner"),
     ("transports", "Messages"),
+    ("transports", "Switch"),
 ];
 
 /// The types that a source defines, and those that it gives methods of their own, not of a trait.

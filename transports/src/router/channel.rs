@@ -67,7 +67,7 @@ impl ByteStream for Channel {
     }
 
     fn has_output(&self) -> bool {
-        self.trunk.has_output()
+        self.trunk.has_output(self.id)
     }
 
     fn has_input(&self) -> bool {
@@ -86,7 +86,9 @@ impl Ear {
     pub fn new(channel: &Channel) -> io::Result<Ear> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(channel, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        epoll.add(channel.trunk.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        if let Some(fd) = channel.trunk.told_by() {
+            epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        }
         Ok(Ear(epoll))
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
-use super::frame::{HEAD, Head, Kind, Open, whole};
+use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
+use super::into::Into;
 use super::local::Raw;
 use crate::ip::{Kept, Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
 use crate::stream::handshake::{Admitting, Proved, Proving};
-use base::protocol::router::MAX_PIECE;
+use nix::sys::epoll::EpollFlags;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ pub(super) type Id = u32;
 const MOST_KEPT: usize = 64 << 20;
 /// Data of this many bytes is written from where it is, if it can be written at once.
 const LARGE: usize = 4 << 10;
+/// Bytes that are read beside those that go where they belong at once.
+const LITTLE: usize = 16 << 10;
 /// What has been written of `out` is dropped when it is more than this.
 const SPARE: usize = 1 << 20;
 
@@ -44,6 +47,8 @@ pub(super) enum Stage {
     /// A process has proved itself, and its listeners are awaited.
     Exchanging(Raw, [u8; 16]),
     Up(Raw, Who),
+    /// The process of the router itself takes what is to be written.
+    Own([u8; 16]),
     Over,
 }
 
@@ -78,8 +83,12 @@ pub(super) struct Conn {
     pub dialled: bool,
     pub channels: HashMap<u32, To>,
     last: u32,
-    /// The begin of a frame that has not come whole.
+    /// It is watched by the process that has the router.
+    pub is_of_own: bool,
+    /// The begin of a head, or of a short frame.
     part: Vec<u8>,
+    /// The DATA whose body comes next: its channel, and how much of it.
+    pub body: Option<(u32, usize)>,
     out: Vec<u8>,
     sent: usize,
     /// What epoll was told last: whether it is written on.
@@ -90,7 +99,13 @@ impl Conn {
     fn new(stage: Stage, peer: Option<SocketAddr>, dialled: bool) -> Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
         let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
-        Conn { stage, peer, since, dialled, channels, last, part, out, sent: 0, writing: false }
+        let (is_of_own, body, sent, writing) = (false, None, 0, false);
+        Conn { stage, peer, since, dialled, channels, last, is_of_own, part, body, out, sent, writing }
+    }
+
+    /// That of the router's own process.
+    pub fn own(process: [u8; 16]) -> Conn {
+        Conn::new(Stage::Own(process), None, false)
     }
 
     pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
@@ -108,13 +123,25 @@ impl Conn {
             Stage::Proving(proving) => Some(proving.stream().as_fd()),
             Stage::Admitting(admitting) => Some(admitting.stream().as_fd()),
             Stage::Exchanging(raw, _) | Stage::Up(raw, _) => Some(raw.as_fd()),
-            Stage::Over => None,
+            Stage::Own(_) | Stage::Over => None,
         }
+    }
+
+    /// What its descriptor is watched for.
+    pub fn interest(&self) -> EpollFlags {
+        let mut flags = EpollFlags::EPOLLIN;
+        flags.set(EpollFlags::EPOLLOUT, self.writing || self.is_connecting());
+        flags
+    }
+
+    pub fn is_own(&self) -> bool {
+        matches!(self.stage, Stage::Own(_))
     }
 
     pub fn who(&self) -> Option<Who> {
         match self.stage {
             Stage::Up(_, who) => Some(who),
+            Stage::Own(process) => Some(Who::Process(process)),
             _ => None,
         }
     }
@@ -211,14 +238,29 @@ impl Conn {
 
     // ---- in
 
-    /// Reads once, behind the part of a frame that is there, and returns how many bytes are in the buffer. `WouldBlock` if nothing
-    /// has come; 0 at the end.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads once, and returns how many bytes are in the buffer. If the body that comes next is of the channel of this number, it goes
+    /// to its place. `WouldBlock` if nothing has come.
+    pub fn read(&mut self, buffer: &mut [u8], wanted: Option<(u32, &mut Into<'_, '_>)>) -> io::Result<usize> {
         let Stage::Up(raw, _) = &mut self.stage else { return Err(ErrorKind::NotConnected.into()) };
+        let buffer = if wanted.is_some() { &mut buffer[..LITTLE] } else { buffer };
+        if let (Some((number, into)), Some((channel, left))) = (wanted, self.body)
+            && number == channel
+        {
+            let before = into.got();
+            let behind = if left < LITTLE { LITTLE } else { HEAD };
+            return match into.read(left, &mut buffer[..behind], |bufs| raw.read_vectored(bufs))? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                n => {
+                    let put = into.got() - before;
+                    self.body = (put < left).then_some((channel, left - put));
+                    Ok(n - put)
+                }
+            };
+        }
         let have = self.part.len();
         buffer[..have].copy_from_slice(&self.part);
         match raw.read_vectored(&mut [IoSliceMut::new(&mut buffer[have..])])? {
-            0 => Ok(0),
+            0 => Err(ErrorKind::UnexpectedEof.into()),
             n => {
                 self.part.clear();
                 Ok(have + n)
@@ -226,9 +268,9 @@ impl Conn {
         }
     }
 
-    /// Keeps what is no whole frame yet.
+    /// Keeps what is no whole head or short frame yet.
     pub fn keep(&mut self, part: &[u8]) {
-        debug_assert!(part.len() < HEAD + MAX_PIECE);
+        debug_assert!(part.len() < HEAD + MAX_SAID);
         self.part.extend_from_slice(part);
     }
 
@@ -243,26 +285,38 @@ impl Conn {
     }
 
     /// Passes data on. Little data leaves with the next [`Conn::flush`].
-    pub fn pass(&mut self, channel: u32, data: &[u8]) {
-        let head = Head { channel, kind: Kind::Data, len: data.len() }.encode();
+    pub fn pass(&mut self, channel: u32, data: &[IoSlice<'_>]) {
+        let len = data.iter().map(|piece| piece.len()).sum();
+        let head = Head { channel, kind: Kind::Data, len }.encode();
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let pieces = &mut pieces[..=data.len()];
+        pieces[0] = IoSlice::new(&head);
+        pieces[1..].copy_from_slice(data);
         let mut sent = 0;
-        if data.len() >= LARGE
+        if len >= LARGE
             && !self.is_waiting()
             && let Stage::Up(raw, _) = &mut self.stage
         {
             // What fails here fails for the flush too.
-            sent = raw.write_vectored(&[IoSlice::new(&head), IoSlice::new(data)]).unwrap_or(0);
+            sent = raw.write_vectored(pieces).unwrap_or(0);
         }
-        if sent < HEAD {
-            self.out.extend_from_slice(&head[sent..]);
-        }
-        self.out.extend_from_slice(&data[sent.saturating_sub(HEAD)..]);
+        put_rest(&mut self.out, pieces, sent);
+    }
+
+    /// Takes what is to be written.
+    pub fn take(&mut self, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.out.len() - self.sent);
+        to[..n].copy_from_slice(&self.out[self.sent..][..n]);
+        self.sent += n;
+        self.tidy();
+        n
     }
 
     /// Writes what the connection takes. An error if it has ended, or if it takes too little.
     pub fn flush(&mut self) -> io::Result<()> {
-        let Stage::Up(raw, _) = &mut self.stage else { return Ok(()) };
-        while self.sent < self.out.len() {
+        while self.sent < self.out.len()
+            && let Stage::Up(raw, _) = &mut self.stage
+        {
             match raw.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
@@ -270,14 +324,19 @@ impl Conn {
                 Err(e) => return Err(e),
             }
         }
+        self.tidy();
+        if self.out.len() - self.sent > MOST_KEPT { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+
+    /// Drops what has been written.
+    fn tidy(&mut self) {
         if self.sent == self.out.len() {
-            (self.out, self.sent) = (std::mem::take(&mut self.out), 0);
+            self.sent = 0;
             self.out.clear();
             self.out.shrink_to(SPARE);
         } else if self.sent > SPARE {
             self.out.drain(..self.sent);
             self.sent = 0;
         }
-        if self.out.len() - self.sent > MOST_KEPT { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }

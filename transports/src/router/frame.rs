@@ -6,6 +6,7 @@
 use crate::ip::{put, take};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::router::{self, CLOSE, CREDIT, DATA, MAX_PIECE, OPEN, head};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 
 /// Bytes of a head.
@@ -15,6 +16,9 @@ const NAMES: usize = 32;
 const ADDRESS: usize = 23;
 /// The longest body of a frame that is no DATA.
 pub(super) const MAX_SAID: usize = NAMES + ADDRESS;
+
+/// Channels of one connection.
+pub(super) const MOST_CHANNELS: usize = 16_384;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,18 @@ pub(super) fn whole(channel: u32, kind: Kind, body: &[u8]) -> Vec<u8> {
     let mut out = Head { channel, kind, len: body.len() }.encode().to_vec();
     out.extend_from_slice(body);
     out
+}
+
+/// The most pieces of one frame that is written, with its head.
+pub(super) const PIECES: usize = 66;
+
+/// Adds what was not written of these pieces.
+pub(super) fn put_rest(out: &mut Vec<u8>, pieces: &[IoSlice<'_>], mut written: usize) {
+    for piece in pieces {
+        let from = written.min(piece.len());
+        out.extend_from_slice(&piece[from..]);
+        written -= from;
+    }
 }
 
 /// Which process asks for which.

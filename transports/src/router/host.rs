@@ -1,14 +1,21 @@
-//! The thread of a router, in the process that has the local name.
+//! The router of the process that has the local name, and its thread.
+//!
+//! Invariants: the thread holds the router while it passes on what has come, and never while it sleeps; it is nudged when time limits run that
+//! it does not know of.
 
+use super::bell::bell;
 use super::local::Listener;
-use super::switch::Switch;
-use super::trunk::bell;
+use super::switch::{AT_ONCE, NUDGE, Switch, TICK};
 use crate::ip::{Kept, Listeners, PortRange};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use trust::Trust;
 
 /// Where a router is to listen that finds no listeners.
@@ -20,8 +27,17 @@ pub(super) struct Listening {
 
 /// A router that runs in this process. Dropping it ends it.
 pub(super) struct Host {
-    stop: Arc<EventFd>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    switch: Mutex<Switch>,
+    epoll: Arc<Epoll>,
+    nudge: EventFd,
+    is_over: AtomicBool,
+    /// The thread looks at time limits, or has been nudged to. Changed under the lock.
+    looks_at_time: AtomicBool,
 }
 
 impl Host {
@@ -35,23 +51,76 @@ impl Host {
                 Err(e) => base::log!(Error, "the router of this host cannot be reached from others: {e}"),
             }
         }
-        let stop = Arc::new(bell()?);
-        let mut switch = Switch::new(trust.clone(), local, &stop)?;
+        let nudge = bell()?;
+        let mut switch = Switch::new(trust.clone(), local, &nudge)?;
         all.into_iter().try_for_each(|listener| switch.adopt(listener))?;
+        let epoll = switch.epoll();
+        let (is_over, looks_at_time) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { switch: Mutex::new(switch), epoll, nudge, is_over, looks_at_time });
         let builder = std::thread::Builder::new().name("mpi_connect_rt".into());
-        let thread = base::thread::begin(builder, move || switch.run())?;
-        Ok(Host { stop, thread: Some(thread) })
+        let of_thread = shared.clone();
+        let thread = base::thread::begin(builder, move || of_thread.serve())?;
+        Ok(Host { shared, thread: Some(thread) })
     }
 
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
+
+    /// Turns the router: what this leads to is written before it is over.
+    pub fn turn<T>(&self, turn: impl FnOnce(&mut Switch) -> T) -> T {
+        let mut switch = self.shared.lock();
+        let out = turn(&mut switch);
+        switch.flush();
+        if switch.is_timed() && !self.shared.looks_at_time.swap(true, Ordering::Relaxed) {
+            let _ = self.shared.nudge.write(1);
+        }
+        out
+    }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let _ = self.stop.write(1);
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let _ = self.shared.nudge.write(1);
         // A panic in it has been reported.
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Switch> {
+        self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves until it is told to stop.
+    fn serve(&self) {
+        let mut events = [EpollEvent::empty(); AT_ONCE];
+        while !self.is_over.load(Ordering::Relaxed) {
+            let is_timed = self.looks_at_time.load(Ordering::Relaxed);
+            let n = match self.epoll.wait(&mut events, if is_timed { TICK.into() } else { EpollTimeout::NONE }) {
+                Ok(n) => n,
+                Err(Errno::EINTR) => 0,
+                Err(e) => return base::log!(Error, "the router of this host ends: {e}"),
+            };
+            let mut switch = self.lock();
+            for event in &events[..n] {
+                match event.data() {
+                    NUDGE => drop(self.nudge.read()),
+                    _ => switch.on_event(event),
+                }
+            }
+            switch.flush();
+            if switch.is_timed() {
+                switch.look_at_time();
+                switch.flush();
+            }
+            self.looks_at_time.store(switch.is_timed(), Ordering::Relaxed);
+            let rests = std::mem::take(&mut switch.has_no_descriptors);
+            drop(switch);
+            if rests {
+                std::thread::sleep(Duration::from_millis(TICK.into()));
+            }
+        }
     }
 }

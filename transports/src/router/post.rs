@@ -3,9 +3,11 @@
 //! When the router dies, the kernel frees the name, and one of those that were connected takes it. All have the descriptors of the
 //! listeners, so the next router is reached at the same addresses.
 
+use super::bell::bell;
 use super::host::{Host, Listening};
 use super::local::{self, Raw};
-use super::trunk::{self, Trunk};
+use super::own::Own;
+use super::trunk::{Trunk, Wire};
 use crate::ip::Kept;
 use crate::stream::handshake::Proving;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -62,7 +64,7 @@ impl Post {
     pub fn open(trust: &Arc<Trust>, listening: Listening) -> io::Result<Post> {
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
-        let arrival = Arc::new(trunk::bell()?);
+        let arrival = Arc::new(bell()?);
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         epoll.add(&arrival, EpollEvent::new(EpollFlags::EPOLLIN, ARRIVAL))?;
         let mut post = Post {
@@ -165,6 +167,11 @@ impl Post {
                 return Ok(());
             }
             self.take_over();
+            if let Some(host) = &self.host {
+                let own = Own::connect(host, self.trust.identity().process())?;
+                self.listeners = host.turn(|switch| switch.listeners())?;
+                return self.stand(Wire::Own(own));
+            }
             let raw = Raw::reach(&self.name)?;
             self.watch(&raw)?;
             let proving = Proving::begin(raw, &self.trust, Protocol::Router, true)?;
@@ -188,21 +195,25 @@ impl Post {
             let listeners = raw.take()?;
             if let State::Exchanging(raw, _) = std::mem::replace(&mut self.state, State::Resting(now)) {
                 self.epoll.delete(&raw)?;
-                let host = self.host.clone().map(|host| host as Arc<dyn Send + Sync>);
-                let trunk = Trunk::new(raw, &self.epoll, TRUNK, &self.arrival, host)?;
                 self.listeners = listeners;
-                (self.rest, self.told) = (RESTS[0], false);
+                self.stand(Wire::Socket(raw))?;
                 base::log!(Info, "connected to the router of this host");
-                let trunk = Arc::new(trunk);
-                #[cfg(test)]
-                super::tests::TRUNKS.lock().unwrap().push((
-                    self.trust.identity().process(),
-                    self.name.clone(),
-                    Arc::downgrade(&trunk),
-                ));
-                self.state = State::Up(trunk);
             }
         }
+        Ok(())
+    }
+
+    /// There is a trunk.
+    fn stand(&mut self, wire: Wire) -> io::Result<()> {
+        let trunk = Arc::new(Trunk::new(wire, &self.epoll, TRUNK, &self.arrival)?);
+        (self.rest, self.told) = (RESTS[0], false);
+        #[cfg(test)]
+        super::tests::TRUNKS.lock().unwrap().push((
+            self.trust.identity().process(),
+            self.name.clone(),
+            Arc::downgrade(&trunk),
+        ));
+        self.state = State::Up(trunk);
         Ok(())
     }
 

@@ -1,81 +1,42 @@
-//! The router itself: it passes frames between the processes of this node and the routers of others.
+//! The router itself: it passes frames between the processes of this node and the routers of others ([`passing`]).
 //!
-//! It knows which process each local connection is of, and has at most one connection that it dialled to each other router.
-//! Invariants: a frame is passed on whole and in its order; a channel is known on two connections or on none, but for one whose
-//! other end is still waited for; nothing blocks but the wait for what is to be done.
+//! It knows which process each local connection is of, and has at most one connection that it dialled to each other router. It is turned
+//! by its thread ([`super::host`]), and by the calls of the process that has it ([`own`]). Invariants: what comes on a channel is passed on
+//! in its order; a channel is known on two connections or on none, but for one whose other end is still waited for; nothing blocks.
+
+mod own;
+mod passing;
+mod state;
+
+pub(super) use state::{AT_ONCE, NUDGE, Switch, TICK};
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
-use super::frame::{HEAD, Head, Kind, Open, Why};
+use super::frame::Why;
 use super::local::{Listener, MOST_LISTENERS, Raw};
-use super::trunk::MOST_CHANNELS;
 use crate::ip::{Kept, MAX_ADDRESSES, Socket};
-use base::bytes::Malformed;
-use base::protocol::router::MAX_PIECE;
 use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
+use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_GONE, MOST_NEW};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use trust::Trust;
 
-/// How long a connection may take until it carries frames.
-const LIMIT: Duration = Duration::from_secs(5);
-/// How long a channel waits for its other end: a process whose router has died comes to the new one sooner.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often time limits are looked at, in milliseconds, while there are any.
-const TICK: u16 = 50;
-/// Bytes that are read from one connection before others have their turn.
-const BUFFER: usize = 256 << 10;
-/// Data that is kept for a channel whose other end is waited for: the begin of a handshake.
-const MOST_PARKED: usize = 4 << 10;
-/// Connections that have not proved themselves; the oldest gives way.
-const MOST_NEW: usize = 64;
-/// Processes that are remembered after they have gone.
-const MOST_GONE: usize = 1024;
-/// The most connections that are accepted at one listener before others have their turn.
-const MOST_AT_ONCE: usize = 50;
-/// What is watched: the order to end, the local name, listeners; connections have their number behind [`CONNS`].
-const STOP: u64 = 0;
-const LOCAL: u64 = 1;
-const LISTENERS: u64 = 2;
-const CONNS: u64 = 1 << 16;
-
-/// A router.
-pub(super) struct Switch {
-    trust: Arc<Trust>,
-    local: Listener,
-    listeners: Vec<Kept>,
-    epoll: Epoll,
-    stop: Arc<EventFd>,
-    conns: BTreeMap<Id, Conn>,
-    last: Id,
-    processes: HashMap<[u8; 16], Id>,
-    gone: VecDeque<[u8; 16]>,
-    /// The connection to each other router that new channels go over, and those to addresses, which may not stand yet.
-    routers: HashMap<[u8; 16], Id>,
-    dials: HashMap<SocketAddr, Id>,
-    /// Connections that carry no frames yet, and channels whose other end is waited for. Some of these may be over.
-    fresh: BTreeSet<Id>,
-    waiting: BTreeSet<(Id, u32)>,
-    buffer: Vec<u8>,
-    /// Connections with something to be written.
-    touched: Vec<Id>,
-}
-
 impl Switch {
-    pub fn new(trust: Arc<Trust>, local: Listener, stop: &Arc<EventFd>) -> io::Result<Switch> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
+    /// Readiness is told by [`Switch::epoll`], as is a nudge.
+    pub fn new(trust: Arc<Trust>, local: Listener, nudge: &EventFd) -> io::Result<Switch> {
+        let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        epoll.add(nudge, EpollEvent::new(EpollFlags::EPOLLIN, NUDGE))?;
         epoll.add(&local, EpollEvent::new(EpollFlags::EPOLLIN, LOCAL))?;
         Ok(Switch {
             trust,
             local,
             listeners: Vec::new(),
             epoll,
-            stop: stop.clone(),
+            own: None,
             conns: BTreeMap::new(),
             last: 0,
             processes: HashMap::new(),
@@ -84,8 +45,9 @@ impl Switch {
             dials: HashMap::new(),
             fresh: BTreeSet::new(),
             waiting: BTreeSet::new(),
-            buffer: vec![0; BUFFER + HEAD + MAX_PIECE],
+            buffer: vec![0; BUFFER],
             touched: Vec::new(),
+            has_no_descriptors: false,
         })
     }
 
@@ -104,37 +66,30 @@ impl Switch {
         self.listeners.iter().any(|listener| listener.local_addr().is_ok_and(|own| own == *address))
     }
 
-    /// Serves until it is told to stop.
-    pub fn run(mut self) {
-        let mut events = [EpollEvent::empty(); 64];
-        loop {
-            let is_timed = !self.fresh.is_empty() || !self.waiting.is_empty();
-            let sleep = if is_timed { EpollTimeout::from(TICK) } else { EpollTimeout::NONE };
-            let n = match self.epoll.wait(&mut events, sleep) {
-                Ok(n) => n,
-                Err(Errno::EINTR) => 0,
-                Err(e) => return base::log!(Error, "the router of this host ends: {e}"),
-            };
-            for event in &events[..n] {
-                match event.data() {
-                    STOP => {
-                        let _ = self.stop.read();
-                        return;
-                    }
-                    LOCAL => self.accept_local(),
-                    conn if conn >= CONNS => self.on_conn((conn - CONNS) as Id, event.events()),
-                    listener => self.accept((listener - LISTENERS) as usize),
-                }
-            }
-            self.flush();
-            if is_timed {
-                self.look_at_time();
-                self.flush();
-            }
+    /// What tells of the connections that the thread of the router watches.
+    pub fn epoll(&self) -> Arc<Epoll> {
+        self.epoll.clone()
+    }
+
+    pub fn listeners(&self) -> io::Result<Vec<Kept>> {
+        self.listeners.iter().map(Kept::again).collect()
+    }
+
+    /// Whether time limits run, so that [`Switch::look_at_time`] is to be called each [`TICK`].
+    pub fn is_timed(&self) -> bool {
+        !self.fresh.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Does what this event of [`Switch::epoll`] tells of.
+    pub fn on_event(&mut self, event: &EpollEvent) {
+        match event.data() {
+            LOCAL => self.accept_local(),
+            conn if conn >= CONNS => self.on_conn((conn - CONNS) as Id, event.events()),
+            listener => self.accept((listener - LISTENERS) as usize),
         }
     }
 
-    fn look_at_time(&mut self) {
+    pub fn look_at_time(&mut self) {
         let now = Instant::now();
         let conns = &self.conns;
         self.fresh.retain(|id| conns.get(id).is_some_and(|conn| conn.who().is_none()));
@@ -179,11 +134,10 @@ impl Switch {
         }
     }
 
-    fn no_more(&self, e: &io::Error) {
+    fn no_more(&mut self, e: &io::Error) {
         if matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE)) {
             base::log_seldom!(Error, "the router cannot accept a connection: {e}");
-            // The descriptor goes on telling: others may be closed meanwhile.
-            std::thread::sleep(Duration::from_millis(TICK.into()));
+            self.has_no_descriptors = true;
         }
     }
 
@@ -211,10 +165,14 @@ impl Switch {
         Some(id)
     }
 
-    fn drop_conn(&mut self, id: Id) {
+    pub fn drop_conn(&mut self, id: Id) {
+        if self.own.as_ref().is_some_and(|own| own.id == id) {
+            self.own_leaves();
+            self.ring_own();
+        }
         let Some(conn) = self.conns.remove(&id) else { return };
         if let Some(fd) = conn.fd() {
-            let _ = self.epoll.delete(fd);
+            let _ = self.watching(&conn).delete(fd);
         }
         let why = match conn.who() {
             Some(Who::Process(process)) => {
@@ -246,6 +204,14 @@ impl Switch {
         }
     }
 
+    /// Where this connection is watched.
+    fn watching(&self, conn: &Conn) -> &Epoll {
+        match &self.own {
+            Some(own) if conn.is_of_own => &own.epoll,
+            _ => &self.epoll,
+        }
+    }
+
     /// The channels that wait for their other end, and of which this is true.
     fn parked(&mut self, is: impl Fn(&Parked) -> bool) -> Vec<(Id, u32)> {
         let mut all = Vec::new();
@@ -269,7 +235,7 @@ impl Switch {
             self.touched.push(id);
         }
         if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-            self.read(id);
+            self.read(id, None);
         }
     }
 
@@ -311,6 +277,11 @@ impl Switch {
         if conn.let_in(&self.listeners).is_err() {
             return self.drop_conn(id);
         }
+        self.come(id, process);
+    }
+
+    /// Frames of this process come on this connection from now on.
+    fn come(&mut self, id: Id, process: [u8; 16]) {
         if let Some(before) = self.processes.insert(process, id) {
             self.drop_conn(before);
             self.processes.insert(process, id);
@@ -348,169 +319,8 @@ impl Switch {
             self.drop_conn(id);
         }
     }
-
-    // ---- channels
-
-    /// Ends a channel that this connection knows, and tells it.
-    fn end(&mut self, id: Id, channel: u32, why: Why) {
-        if let Some(conn) = self.conns.get_mut(&id)
-            && conn.channels.remove(&channel).is_some()
-        {
-            conn.say(channel, Kind::Close, &why.encode());
-            self.touched.push(id);
-        }
-    }
-
-    fn open(&mut self, id: Id, channel: u32, mut open: Open) -> Result<(), Malformed> {
-        let Some(conn) = self.conns.get_mut(&id) else { return Ok(()) };
-        if !conn.may_open(channel) {
-            return Err(Malformed);
-        }
-        let is_full = conn.channels.len() >= MOST_CHANNELS;
-        let from_router = match conn.who() {
-            Some(Who::Process(process)) if process == open.from => false,
-            Some(Who::Router(_)) => true,
-            _ => return Err(Malformed),
-        };
-        if from_router {
-            open.router = conn.peer;
-        }
-        let until = Instant::now() + PATIENCE;
-        let router = open.router;
-        let to = open.to;
-        conn.channels.insert(channel, To::Parked(Box::new(Parked { open, data: Vec::new(), until })));
-        self.waiting.insert((id, channel));
-        if is_full {
-            self.end(id, channel, Why::Full);
-        } else if let Some(&there) = self.processes.get(&to) {
-            self.unpark(id, channel, there);
-        } else if self.gone.contains(&to) {
-            self.end(id, channel, Why::Gone);
-        } else if let Some(address) = router.filter(|address| !from_router && !self.is_own(address)) {
-            self.dial(id, channel, address);
-        }
-        Ok(())
-    }
-
-    /// Opens a channel over the connection to the router at this address, or waits for that.
-    fn dial(&mut self, id: Id, channel: u32, address: SocketAddr) {
-        match self.dials.get(&address) {
-            Some(&there) => match self.conns.get(&there).map(Conn::who) {
-                Some(Some(_)) => self.unpark(id, channel, there),
-                Some(None) => (),
-                None => self.end(id, channel, Why::NoRouter),
-            },
-            None => {
-                let dialled = Conn::dial(address).ok().and_then(|conn| self.insert(conn));
-                match dialled {
-                    Some(there) if self.conns.contains_key(&there) => drop(self.dials.insert(address, there)),
-                    _ => return self.end(id, channel, Why::NoRouter),
-                }
-                // Whoever waits for a router waits as long as its connection may take.
-                if let Some(To::Parked(parked)) =
-                    self.conns.get_mut(&id).and_then(|conn| conn.channels.get_mut(&channel))
-                {
-                    parked.until = Instant::now() + LIMIT + PATIENCE;
-                }
-            }
-        }
-    }
-
-    /// Opens the other half of a channel, over this connection.
-    fn unpark(&mut self, id: Id, channel: u32, there: Id) {
-        let Some(other) = self.conns.get_mut(&there) else { return self.end(id, channel, Why::NotThere) };
-        if other.channels.len() >= MOST_CHANNELS {
-            return self.end(id, channel, Why::Full);
-        }
-        let number = other.next();
-        let Some(conn) = self.conns.get_mut(&id) else { return };
-        let Some(To::Parked(parked)) = conn.channels.insert(channel, To::Channel(there, number)) else { return };
-        let Some(other) = self.conns.get_mut(&there) else { return };
-        other.channels.insert(number, To::Channel(id, channel));
-        other.say(number, Kind::Open, &parked.open.encode());
-        if !parked.data.is_empty() {
-            other.pass(number, &parked.data);
-        }
-        self.touched.push(there);
-    }
-
-    // ---- frames
-
-    fn read(&mut self, id: Id) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let read = match self.conns.get_mut(&id) {
-            Some(conn) => conn.read(&mut buffer),
-            None => Ok(0),
-        };
-        match read {
-            Ok(0) => self.drop_conn(id),
-            Ok(n) => match self.pass_all(id, &buffer[..n]) {
-                Ok(passed) => {
-                    if let Some(conn) = self.conns.get_mut(&id) {
-                        conn.keep(&buffer[passed..n]);
-                    }
-                }
-                Err(Malformed) => {
-                    base::log_seldom!(Error, "what makes no sense was said to the router: the connection is closed");
-                    self.drop_conn(id);
-                }
-            },
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => (),
-            Err(_) => self.drop_conn(id),
-        }
-        self.buffer = buffer;
-    }
-
-    /// Passes all whole frames on. Returns how many bytes they have.
-    fn pass_all(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Malformed> {
-        let mut at = 0;
-        while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
-            let head = Head::decode(head)?;
-            let Some(body) = rest.get(..head.len) else { break };
-            at += HEAD + head.len;
-            self.pass(id, head, body)?;
-        }
-        Ok(at)
-    }
-
-    fn pass(&mut self, id: Id, head: Head, body: &[u8]) -> Result<(), Malformed> {
-        if head.kind == Kind::Open {
-            return self.open(id, head.channel, Open::decode(body)?);
-        }
-        let Some(conn) = self.conns.get_mut(&id) else { return Ok(()) };
-        // What comes for a channel that has ended is dropped.
-        let Some(to) = conn.channels.get_mut(&head.channel) else { return Ok(()) };
-        let (other, number) = match to {
-            To::Channel(other, number) => (*other, *number),
-            To::Parked(parked) => {
-                match head.kind {
-                    Kind::Data if parked.data.len() + body.len() <= MOST_PARKED => parked.data.extend_from_slice(body),
-                    Kind::Close => drop(conn.channels.remove(&head.channel)),
-                    _ => self.end(id, head.channel, Why::Full),
-                }
-                return Ok(());
-            }
-        };
-        if head.kind == Kind::Close {
-            Why::decode(body)?;
-            conn.channels.remove(&head.channel);
-        }
-        let Some(other_conn) = self.conns.get_mut(&other) else { return Ok(()) };
-        match head.kind {
-            Kind::Data => other_conn.pass(number, body),
-            _ => other_conn.say(number, head.kind, body),
-        }
-        if head.kind == Kind::Close {
-            other_conn.channels.remove(&number);
-        }
-        if self.touched.last() != Some(&other) {
-            self.touched.push(other);
-        }
-        Ok(())
-    }
-
     /// Writes what the connections take, and has epoll tell when they take more.
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         while let Some(id) = self.touched.pop() {
             let Some(conn) = self.conns.get_mut(&id) else { continue };
             if let Err(e) = conn.flush() {
@@ -521,12 +331,19 @@ impl Switch {
                 continue;
             }
             let waiting = conn.is_waiting();
-            if std::mem::replace(&mut conn.writing, waiting) != waiting
+            if conn.is_own() {
+                if waiting {
+                    self.ring_own();
+                }
+            } else if std::mem::replace(&mut conn.writing, waiting) != waiting
+                && let Some(conn) = self.conns.get(&id)
                 && let Some(fd) = conn.fd()
             {
-                let mut flags = EpollFlags::EPOLLIN;
-                flags.set(EpollFlags::EPOLLOUT, waiting);
-                let _ = self.epoll.modify(fd, &mut EpollEvent::new(flags, CONNS + u64::from(id)));
+                let mut event = EpollEvent::new(conn.interest(), CONNS + u64::from(id));
+                let _ = self.watching(conn).modify(fd, &mut event);
+                if !waiting {
+                    self.has_room();
+                }
             }
         }
     }

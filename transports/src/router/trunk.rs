@@ -1,21 +1,23 @@
 //! The trunk: the one connection of this process to the router of its node, with all its channels.
 //!
 //! Whoever reads a channel reads the trunk, and leaves what is for other channels in their inputs. Each channel has a bell, a
-//! descriptor that is readable while there is something to be read, or room where there was none. Invariants: an input never holds
-//! more than the other end was given credit for; bytes leave in the order in which they were taken; a bell that is rung tells of
-//! something that is still there.
+//! descriptor that is readable while there is something to be read, or room where there was none. Where the router is of this process, the
+//! trunk is no socket, and its calls turn the router. Invariants: an input never holds more than the other end was given credit for; bytes
+//! leave in the order in which they were taken; a bell that is rung tells of something that is still there.
 
-use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, Why, credit, credited, whole};
-use super::into::Into;
+mod reading;
+
+use super::bell::bell;
+use super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, PIECES, Why, put_rest, whole};
 use super::local::Raw;
+use super::own::Own;
 use crate::stream::ByteStream;
-use base::bytes::Malformed;
 use base::protocol::router::{MAX_PIECE, WINDOW};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,16 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const STAGE: usize = 16 << 10;
 /// Channels that have come and are not accepted yet.
 const MOST_ARRIVED: usize = 64;
-/// Channels of one process.
-pub(super) const MOST_CHANNELS: usize = 16_384;
 /// Bytes that are said of channels and that the router does not take: it is broken then.
 const MOST_KEPT: usize = 1 << 20;
-/// The most that one read of a channel takes off the trunk for others.
-const TURN: usize = 1 << 20;
-/// The most pieces of one write, with the head.
-const PIECES: usize = 66;
-/// An input that has grown beyond this gives its memory back when it is empty.
-const SPARE: usize = 64 << 10;
 
 /// What is kept of a channel.
 struct Slot {
@@ -71,8 +65,24 @@ impl Slot {
     }
 }
 
+/// What a trunk goes over.
+pub(super) enum Wire {
+    Socket(Raw),
+    /// The router is of this process.
+    Own(Own),
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Wire::Socket(socket) => socket.as_fd(),
+            Wire::Own(own) => own.as_fd(),
+        }
+    }
+}
+
 struct Inner {
-    socket: Raw,
+    wire: Wire,
     /// It has ended: nothing is read or written any more.
     broken: bool,
     /// Others may open channels to this process.
@@ -100,28 +110,16 @@ struct Inner {
 pub(super) struct Trunk {
     inner: Mutex<Inner>,
     fd: RawFd,
-    /// Where the router is a thread of this process, it runs as long as something uses the trunk.
-    _host: Option<Arc<dyn Send + Sync>>,
-}
-
-pub(super) fn bell() -> io::Result<EventFd> {
-    Ok(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)
 }
 
 impl Trunk {
-    /// Over this connection, on which both have proved themselves. It is watched by `epoll`, under this number; `arrival` is rung
+    /// Over this connection, on which both have proved themselves, or the router of this process. It is watched by `epoll`, under this number; `arrival` is rung
     /// when a channel has come.
-    pub fn new(
-        socket: Raw,
-        epoll: &Arc<Epoll>,
-        watched_as: u64,
-        arrival: &Arc<EventFd>,
-        host: Option<Arc<dyn Send + Sync>>,
-    ) -> io::Result<Trunk> {
-        epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, watched_as))?;
-        let fd = socket.as_fd().as_raw_fd();
+    pub fn new(wire: Wire, epoll: &Arc<Epoll>, watched_as: u64, arrival: &Arc<EventFd>) -> io::Result<Trunk> {
+        epoll.add(&wire, EpollEvent::new(EpollFlags::EPOLLIN, watched_as))?;
+        let fd = wire.as_fd().as_raw_fd();
         let inner = Inner {
-            socket,
+            wire,
             broken: false,
             open: true,
             out: Vec::new(),
@@ -138,7 +136,7 @@ impl Trunk {
             epoll: epoll.clone(),
             watched_as,
         };
-        Ok(Trunk { inner: Mutex::new(inner), fd, _host: host })
+        Ok(Trunk { inner: Mutex::new(inner), fd })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -147,8 +145,14 @@ impl Trunk {
 
     /// The descriptor of the connection.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is open as long as the trunk lives.
+        // SAFETY: the descriptor is open as long as the trunk lives.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+
+    /// What tells of all that comes on it, if whoever waits for one channel has to wait for the trunk too. Where the router is of this
+    /// process, the transport does that: the kernel allows only some 100 ways from one socket to those who wait.
+    pub fn told_by(&self) -> Option<BorrowedFd<'_>> {
+        matches!(self.lock().wire, Wire::Socket(_)).then(|| self.fd())
     }
 
     /// Opens a channel to a process: its number, and its bell.
@@ -188,7 +192,10 @@ impl Trunk {
         for (id, _) in std::mem::take(&mut inner.arrived) {
             inner.drop_channel(id, Why::Gone);
         }
-        let _ = inner.epoll.delete(&inner.socket);
+        let _ = inner.epoll.delete(&inner.wire);
+        if let Wire::Own(own) = &inner.wire {
+            own.leave();
+        }
     }
 
     pub fn is_broken(&self) -> bool {
@@ -208,16 +215,19 @@ impl Trunk {
     /// Writes on what the socket had no room for, on behalf of this channel. Whether nothing is left.
     pub fn flush(&self, id: u32) -> io::Result<bool> {
         let mut inner = self.lock();
-        let is_done = inner.flush()?;
+        let is_done = inner.flush_for(id)?;
         if let Some(slot) = inner.slots.get_mut(&id) {
             slot.stuck |= !is_done;
         }
         Ok(is_done)
     }
 
-    pub fn has_output(&self) -> bool {
+    pub fn has_output(&self, id: u32) -> bool {
         let inner = self.lock();
-        inner.sent < inner.out.len()
+        match &inner.wire {
+            Wire::Socket(_) => inner.sent < inner.out.len(),
+            Wire::Own(own) => inner.slots.get(&id).is_some_and(|slot| slot.stuck) && !own.flush(id),
+        }
     }
 
     pub fn has_input(&self, id: u32) -> bool {
@@ -236,7 +246,7 @@ impl Trunk {
     pub fn has_room_again(&self, id: u32) -> bool {
         let mut inner = self.lock();
         // An error shows in what is read.
-        let is_free = inner.flush().unwrap_or(false) && !inner.writing;
+        let is_free = inner.flush_for(id).unwrap_or(false) && !inner.writing;
         let Some(slot) = inner.slots.get_mut(&id) else { return false };
         let again = slot.stuck && slot.room > 0 && is_free;
         slot.stuck &= !again;
@@ -285,7 +295,10 @@ impl Inner {
 
     fn break_off(&mut self) {
         if !std::mem::replace(&mut self.broken, true) {
-            self.socket.cut();
+            match &mut self.wire {
+                Wire::Socket(socket) => socket.cut(),
+                Wire::Own(own) => own.cut(),
+            }
             (self.out, self.sent) = (Vec::new(), 0);
             self.slots.values_mut().for_each(|slot| slot.finish(Why::NoRouter));
             for (id, _) in std::mem::take(&mut self.arrived) {
@@ -300,6 +313,11 @@ impl Inner {
         if self.broken {
             return;
         }
+        if let Wire::Own(own) = &self.wire {
+            let said = own.pass(Head { channel: id, kind, len: body.len() }, body);
+            debug_assert!(said.is_ok(), "what this process says makes sense");
+            return;
+        }
         self.out.extend_from_slice(&whole(id, kind, body));
         if self.out.len() - self.sent > MOST_KEPT {
             return self.break_off();
@@ -309,8 +327,10 @@ impl Inner {
     }
 
     fn flush(&mut self) -> io::Result<bool> {
-        while self.sent < self.out.len() {
-            match self.socket.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
+        while self.sent < self.out.len()
+            && let Wire::Socket(socket) = &mut self.wire
+        {
+            match socket.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.watch(true);
@@ -329,8 +349,16 @@ impl Inner {
         Ok(true)
     }
 
+    /// Writes on what keeps this channel from more. Whether nothing is left.
+    fn flush_for(&mut self, id: u32) -> io::Result<bool> {
+        match &self.wire {
+            Wire::Socket(_) => self.flush(),
+            Wire::Own(own) => Ok(own.flush(id)),
+        }
+    }
+
     fn takes_more(&self) -> bool {
-        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
+        let mut fds = [PollFd::new(self.wire.as_fd(), PollFlags::POLLOUT)];
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
     }
 
@@ -340,7 +368,7 @@ impl Inner {
             let mut flags = EpollFlags::EPOLLIN;
             flags.set(EpollFlags::EPOLLOUT, write);
             // An error means that the transport is closed: then each lane is written on by its own rounds.
-            let _ = self.epoll.modify(&self.socket, &mut EpollEvent::new(flags, self.watched_as));
+            let _ = self.epoll.modify(&self.wire, &mut EpollEvent::new(flags, self.watched_as));
         }
     }
 
@@ -378,7 +406,19 @@ impl Inner {
         }
         let head = Head { channel: id, kind: Kind::Data, len }.encode();
         pieces[0] = IoSlice::new(&head);
-        let written = match self.socket.write_vectored(&pieces[..count]) {
+        let socket = match &mut self.wire {
+            Wire::Socket(socket) => socket,
+            Wire::Own(own) => {
+                let is_written = own.pass_data(id, &pieces[1..count]);
+                slot.stuck = is_written != Some(true);
+                if is_written.is_none() {
+                    return Err(ErrorKind::WouldBlock.into());
+                }
+                slot.room -= len as u32;
+                return Ok(len);
+            }
+        };
+        let written = match socket.write_vectored(&pieces[..count]) {
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 slot.stuck = true;
@@ -392,198 +432,9 @@ impl Inner {
         // Who waits for the rest is told when it is gone, whether or not there is more to write.
         slot.stuck = written < HEAD + len;
         if slot.stuck {
-            let mut skip = written;
-            for piece in &pieces[..count] {
-                let from = skip.min(piece.len());
-                self.out.extend_from_slice(&piece[from..]);
-                skip -= from;
-            }
+            put_rest(&mut self.out, &pieces[..count], written);
             self.watch(true);
         }
         Ok(len)
-    }
-
-    // ---- in
-
-    fn read(&mut self, id: u32, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let Some(slot) = self.slots.get_mut(&id) else { return Err(ErrorKind::NotConnected.into()) };
-        let mut into = Into::new(bufs);
-        if !slot.input.is_empty() {
-            while let Some(to) = into.next() {
-                let n = slot.input.read(to)?;
-                if n == 0 {
-                    break;
-                }
-                into.advance(n);
-            }
-            if slot.input.is_empty() && slot.input.capacity() > SPARE {
-                slot.input = VecDeque::new();
-            }
-        } else if slot.end.is_none() {
-            self.pump_for(Some((id, &mut into)));
-        }
-        let got = into.got();
-        self.took(id, got);
-        let Some(slot) = self.slots.get_mut(&id) else { return Err(ErrorKind::NotConnected.into()) };
-        slot.settle();
-        match (got, slot.end) {
-            (0, None) => Err(ErrorKind::WouldBlock.into()),
-            (n, _) => Ok(n),
-        }
-    }
-
-    /// Gives the other end credit for what was taken, if that has become much.
-    fn took(&mut self, id: u32, bytes: usize) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        slot.owed += bytes as u32;
-        if slot.owed >= WINDOW / 4 && slot.end.is_none() {
-            let owed = std::mem::take(&mut slot.owed);
-            slot.granted += owed;
-            self.say(id, Kind::Credit, &credit(owed));
-        }
-    }
-
-    /// Reads what has come, for all channels.
-    fn pump(&mut self) {
-        if self.writing {
-            // An error shows in what is read.
-            let _ = self.flush();
-        }
-        self.pump_for(None);
-    }
-
-    /// Reads what has come. What is for this channel goes where it belongs at once; with the first of it, it is enough.
-    fn pump_for(&mut self, mut to: Option<(u32, &mut Into<'_, '_>)>) {
-        let mut read = 0;
-        while !self.broken {
-            if self.digest(&mut to).is_err() {
-                base::log_seldom!(Error, "the router says what makes no sense: the connection to it is closed");
-                return self.break_off();
-            }
-            if read >= TURN || to.as_ref().is_some_and(|(_, into)| into.got() > 0) {
-                return;
-            }
-            match self.fill(&mut to) {
-                Ok(0) => return self.break_off(),
-                Ok(n) => read += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) if e.kind() == ErrorKind::Interrupted => (),
-                Err(_) => return self.break_off(),
-            }
-        }
-    }
-
-    /// Reads once: a body for this channel into its place, and what follows into the stage.
-    fn fill(&mut self, to: &mut Option<(u32, &mut Into<'_, '_>)>) -> io::Result<usize> {
-        if self.start > 0 {
-            self.stage.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        let direct = match (to, self.body) {
-            (Some((id, into)), Some((channel, left))) if *id == channel && self.end == 0 => Some((into, left)),
-            _ => None,
-        };
-        let Some((into, left)) = direct else {
-            let n = self.socket.read_vectored(&mut [IoSliceMut::new(&mut self.stage[self.end..])])?;
-            self.end += n;
-            return Ok(n);
-        };
-        let n = into.read(left, &mut self.stage, |bufs| self.socket.read_vectored(bufs))?;
-        let in_place = into.got();
-        self.end = n - in_place;
-        if let Some((channel, left)) = self.body {
-            self.body = (in_place < left).then_some((channel, left - in_place));
-            if let Some(slot) = self.slots.get_mut(&channel) {
-                slot.granted = slot.granted.saturating_sub(in_place as u32);
-            }
-        }
-        Ok(n)
-    }
-
-    /// Looks at what is in the stage.
-    fn digest(&mut self, to: &mut Option<(u32, &mut Into<'_, '_>)>) -> Result<(), Malformed> {
-        loop {
-            let there = &self.stage[self.start..self.end];
-            if let Some((channel, left)) = self.body {
-                let part = left.min(there.len());
-                if part == 0 {
-                    return Ok(());
-                }
-                let bytes = &there[..part];
-                self.start += part;
-                self.body = (part < left).then_some((channel, left - part));
-                // What comes for a channel that this end has closed is dropped.
-                let Some(slot) = self.slots.get_mut(&channel).filter(|slot| slot.end.is_none()) else { continue };
-                if part > slot.granted as usize {
-                    base::log_seldom!(Error, "a process sends more by the router than it may: its lane is closed");
-                    slot.finish(Why::Over);
-                    self.say(channel, Kind::Close, &Why::Over.encode());
-                    continue;
-                }
-                slot.granted -= part as u32;
-                let mut rest = bytes;
-                if let Some((id, into)) = to
-                    && *id == channel
-                {
-                    rest = &rest[into.put(rest)..];
-                }
-                if !rest.is_empty() {
-                    slot.input.extend(rest);
-                    slot.ring();
-                }
-                continue;
-            }
-            let Some((head, rest)) = there.split_first_chunk::<HEAD>() else { return Ok(()) };
-            let head = Head::decode(head)?;
-            if head.kind == Kind::Data {
-                self.start += HEAD;
-                self.body = Some((head.channel, head.len));
-                continue;
-            }
-            let Some(body) = rest.get(..head.len) else { return Ok(()) };
-            let mut said = [0; MAX_SAID];
-            said[..head.len].copy_from_slice(body);
-            self.start += HEAD + head.len;
-            self.hear(head, &said[..head.len])?;
-        }
-    }
-
-    fn hear(&mut self, head: Head, body: &[u8]) -> Result<(), Malformed> {
-        let id = head.channel;
-        match head.kind {
-            Kind::Data => (),
-            Kind::Credit => {
-                let bytes = credited(body)?;
-                if let Some(slot) = self.slots.get_mut(&id) {
-                    slot.room = slot.room.saturating_add(bytes).min(WINDOW);
-                    if slot.stuck {
-                        slot.ring();
-                    }
-                }
-            }
-            Kind::Close => {
-                let why = Why::decode(body)?;
-                if let Some(slot) = self.slots.get_mut(&id) {
-                    slot.finish(why);
-                }
-            }
-            Kind::Open => {
-                let open = Open::decode(body)?;
-                if id.is_multiple_of(2) || self.slots.contains_key(&id) {
-                    return Err(Malformed);
-                }
-                let is_full = self.arrived.len() >= MOST_ARRIVED || self.slots.len() >= MOST_CHANNELS;
-                match bell() {
-                    _ if !self.open => self.say(id, Kind::Close, &Why::Gone.encode()),
-                    Ok(bell) if !is_full => {
-                        self.add(id, &Arc::new(bell));
-                        self.arrived.push_back((id, open));
-                        let _ = self.arrival.write(1);
-                    }
-                    _ => self.say(id, Kind::Close, &Why::Full.encode()),
-                }
-            }
-        }
-        Ok(())
     }
 }
