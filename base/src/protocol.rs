@@ -787,7 +787,7 @@ pub mod operator {
         0 PID "u32" "number of the process on its host";
         4 AT "u64" "microseconds since the process began to use the library";
         12 WAITED "u64" "microseconds that its calls have waited for other jobs";
-        20 HELD "u8" "1: it is held, or about to be; otherwise 0";
+        20 HELD "u8" "0: it is not held; 1: it is held; 2: it is about to be, and not all of its connections are closed";
     }
 
     layout! {
