@@ -122,7 +122,7 @@ fn the_fields_are_where_the_tables_say() {
     let mut bytes = Vec::new();
     full().encode(&mut bytes);
     assert_eq!((bytes[report::PID], bytes[report::AT + 1], bytes[report::WAITED]), (7, 0x42, 0x90));
-    assert_eq!(bytes[report::HELD], 1);
+    assert_eq!(bytes[report::HELD], Holding::Closing as u8);
     assert_eq!(bytes[report::BYTES], 5, "the length of the host");
     let mut bytes = Vec::new();
     full().waits[0].encode(&mut bytes);
