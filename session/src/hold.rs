@@ -124,6 +124,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// A pair has got a lane. If this process is held, it says there that it goes away: what it has said on a lane before may not be
+    /// heard.
+    pub(crate) fn leave_if_held(&mut self, i: usize) {
+        if self.held.is_some() {
+            self.pairs[i].path.leave_with(LastWord::Away);
+        }
+    }
+
     /// Whether a held process dials this pair: one that is to hear of it, and has no lane.
     pub(crate) fn tells(&self, i: usize) -> bool {
         let pair = &self.pairs[i];

@@ -5,7 +5,6 @@
 
 use crate::action::Action;
 use crate::hold::AWAY_REST;
-use crate::path::LastWord;
 use crate::state::Session;
 use crate::state::life::Life;
 use crate::state::pair::NewLane;
@@ -85,9 +84,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.agenda.timed.remove(&i);
         self.judge_lane(i, now);
         self.act(Action::Attached { pair: i });
-        if self.held.is_some() {
-            self.pairs[i].path.leave_with(LastWord::Away);
-        }
+        self.leave_if_held(i);
         self.tell_contact(i);
         if again {
             // The engine asks once per new lane, so that what is missing comes once.

@@ -54,7 +54,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 Some(None) => (),
             }
         }
-        (self.pairs[i].moves.pinned, self.pairs[i].moves.pinned_here) = (transport, true);
+        self.pairs[i].moves.order(transport, true);
         self.move_to_preferred(i, now)
     }
 
@@ -167,13 +167,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
         let pair = &mut self.pairs[i];
         if !dialled {
-            let order = match moves.why {
-                Why::Better => None,
-                Why::Ordered => Some(Some(transport)),
-                Why::Freed => Some(None),
-            };
-            if let Some(order) = order {
-                (pair.moves.pinned, pair.moves.pinned_here) = (order, false);
+            match moves.why {
+                Why::Better => (),
+                Why::Ordered => pair.moves.order(Some(transport), false),
+                Why::Freed => pair.moves.order(None, false),
             }
         }
         let over = at.as_ref().map_or(title.into(), |at| format!("{title}, {at}"));
@@ -200,7 +197,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.agenda.worse.remove(&i);
         } else {
             pair.moves.again.left(now);
-            let ordered = pair.moves.pinned.filter(|_| pair.moves.pinned == preferred && pair.moves.pinned_here);
+            let ordered = preferred.filter(|to| pair.moves.is_ordered_here(*to));
             self.agenda.worse.insert(i);
             if let Some(to) = ordered.filter(|_| self.held.is_none()) {
                 self.begin_move(i, to, Why::Ordered, now);
@@ -219,8 +216,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 let transport = pair.lane().map(|up| up.transport);
                 match self.preferred(i) {
                     Some(best) if Some(best) != transport => {
-                        let moves = &self.pairs[i].moves;
-                        let is_ordered = moves.pinned == Some(best) && moves.pinned_here;
+                        let is_ordered = self.pairs[i].moves.is_ordered_here(best);
                         self.begin_move(i, best, if is_ordered { Why::Ordered } else { Why::Better }, now);
                     }
                     _ => {

@@ -4,7 +4,6 @@
 //! it, and no longer than the pair has another.
 
 use crate::action::Action;
-use crate::path::LastWord;
 use crate::state::Session;
 use crate::state::life::Life;
 use crate::state::pair::NewLane;
@@ -42,10 +41,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.engine.on_lane_lost(peer);
         self.mark(i);
         self.act(Action::Attached { pair: i });
-        if self.held.is_some() {
-            // It was answered before. What was said on the lane before may not be heard.
-            self.pairs[i].path.leave_with(LastWord::Away);
-        }
+        self.leave_if_held(i);
         true
     }
 

@@ -402,17 +402,8 @@ impl Path {
 
     /// The next frame for this lane, if there is one. This changes nothing: call [`Path::taken`] when the lane has it.
     pub(crate) fn next_tx(&self, generation: u16) -> Option<Tx<'_>> {
-        let mut header = Header {
-            len: 0,
-            kind: Kind::Ack,
-            ack_now: false,
-            generation,
-            source: self.local,
-            dest: self.remote,
-            a: 0,
-            b: 0,
-        };
         let choice = self.choose(generation)?;
+        let mut header = Header { kind: Kind::Ack, a: 0, b: 0, ..self.next_msg(generation, 0) };
         let payload = match choice {
             Choice::Switch(word) => {
                 header.kind = Kind::Switch;
@@ -512,6 +503,21 @@ impl Path {
         !self.active.is_some_and(|a| a.generation == generation && !a.caps.needs_retention)
     }
 
+    /// The header of the body at the cursor, of `len` bytes, if nothing has to be asked.
+    #[inline(always)]
+    fn next_msg(&self, generation: u16, len: usize) -> Header {
+        Header {
+            len: len as u32,
+            kind: Kind::Msg,
+            ack_now: false,
+            generation,
+            source: self.local,
+            dest: self.remote,
+            a: self.out.cursor,
+            b: self.inc.received,
+        }
+    }
+
     /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention: `fill`
     /// writes it in place. Flush the lane afterwards. `false`: nothing has happened, use [`Path::send`].
     #[inline(always)]
@@ -525,16 +531,7 @@ impl Path {
         if !self.out.retained.is_empty() || self.keeps(generation) {
             return false;
         }
-        let header = Header {
-            len: len as u32,
-            kind: Kind::Msg,
-            ack_now: false,
-            generation,
-            source: self.local,
-            dest: self.remote,
-            a: self.out.cursor,
-            b: self.inc.received,
-        };
+        let header = self.next_msg(generation, len);
         let taken = lane.try_send_by(&header, fill) == Sent::Taken;
         if taken {
             self.out.handed_over_directly();
@@ -553,16 +550,7 @@ impl Path {
             return false;
         }
         let Some(body) = self.out.body_at_cursor() else { return false };
-        let header = Header {
-            len: body.len() as u32,
-            kind: Kind::Msg,
-            ack_now: false,
-            generation,
-            source: self.local,
-            dest: self.remote,
-            a: self.out.cursor,
-            b: self.inc.received,
-        };
+        let header = self.next_msg(generation, body.len());
         let taken = lane.try_send(mem, &header, Payload::Bytes(body)) == Sent::Taken;
         if taken {
             self.out.cursor += 1;

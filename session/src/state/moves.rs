@@ -21,9 +21,17 @@ impl Moves {
             noted.underway = None;
         }
     }
-}
 
-impl Moves {
+    /// An operator wants this transport, and has said so to this side (`here`) or to the other.
+    pub(crate) fn order(&mut self, transport: Option<TransportId>, here: bool) {
+        (self.pinned, self.pinned_here) = (transport, here);
+    }
+
+    /// Whether an operator has ordered this transport here.
+    pub(crate) fn is_ordered_here(&self, transport: TransportId) -> bool {
+        self.pinned == Some(transport) && self.pinned_here
+    }
+
     /// The other side has dialled over this transport. If its operator once ordered another one, that is over.
     pub(crate) fn other_has_chosen(&mut self, transport: TransportId) {
         if self.pinned.is_some_and(|pinned| pinned != transport) && !self.pinned_here {
