@@ -102,7 +102,6 @@ impl Core {
                     self.read(pair);
                 }
                 self.watch_lane(pair);
-                self.judge_spinning();
             }
             Action::Left { pair } => {
                 self.pace.busy.retain(|b| *b != pair);
@@ -150,7 +149,6 @@ impl Core {
             }
             Action::Asked { peer } => self.tell_waits(peer),
             Action::Told { peer, bytes } => self.told(peer, &bytes),
-            Action::Neighbours => self.judge_spinning(),
         }
     }
 

@@ -116,15 +116,6 @@ impl Node {
         Ok(Node { shared, background: Mutex::new(background), operators, timeout })
     }
 
-    /// Says how many processes of this job are on this host, this one included. Waiting threads spin only if there are
-    /// processors enough. Until this is called, the number is 1.
-    pub fn set_local_processes(&self, n: usize) {
-        self.with(|core| {
-            core.pace.local_processes = n;
-            core.judge_spinning();
-        });
-    }
-
     /// Has the background thread call `chore` about once in each `interval`, without the lock. Only the first call of
     /// this has an effect.
     pub fn every(&self, interval: Duration, chore: fn()) {

@@ -4,6 +4,7 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
+use crate::crowd::Yields;
 use crate::memory::Layout;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
@@ -16,11 +17,11 @@ use session::InterId;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// If there are processors enough, a thread spins for this long without any progress.
+/// If nobody else wants the processor, a thread spins for this long without any progress.
 const SPIN: Duration = Duration::from_micros(100);
 /// Then it yields for this long: a large message takes about as long.
 const YIELD: Duration = Duration::from_millis(4);
-/// If processors are short, it does not spin, and yields for this long.
+/// If somebody does, it does not spin, and yields for this long.
 const YIELD_ONLY: Duration = Duration::from_micros(200);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
@@ -51,6 +52,7 @@ struct Clock {
     /// When the processes that are waited for are looked at next.
     next_watch: Instant,
     notices: Notices,
+    yields: Yields,
 }
 
 /// How a thread waits between two looks.
@@ -65,7 +67,7 @@ impl Clock {
     fn new(core: &Core) -> Clock {
         let now = Instant::now();
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices }
+        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices, yields: Yields::default() }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -175,6 +177,9 @@ pub(crate) fn wait_until<T>(
                 // The last round may have been before the last sleep.
                 Some(whom) => core.count_wait(whom, clock.start.elapsed()),
             }
+            if let Some(taken) = clock.yields.were_taken() {
+                core.pace.may_spin = !taken;
+            }
             shared.leave(&core);
             shared.wake_if_needed(&core);
             return out;
@@ -209,7 +214,7 @@ pub(crate) fn wait_until<T>(
                 let (from, moved) = (Instant::now(), poke());
                 poked = Some((from, Instant::now(), moved));
             }
-            Phase::Yield => std::thread::yield_now(),
+            Phase::Yield => clock.yields.give_way(),
             Phase::Spin => {}
         }
         core = shared.lock();

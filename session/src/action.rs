@@ -207,6 +207,4 @@ pub enum Action<L> {
         /// Its text, which may hold anything.
         bytes: Vec<u8>,
     },
-    /// An inter-communicator was opened: decide anew how to wait for its processes.
-    Neighbours,
 }

@@ -3,7 +3,6 @@
 //! Part of the session. Invariants: a pair lives as long as an open inter-communicator has it. Whoever is a member of an open
 //! inter-communicator and has a pair is known to the engine as a peer there.
 
-use crate::action::Action;
 use crate::state::Session;
 use crate::state::groups::RemoteGroup;
 use crate::state::inters::{Inter, InterId};
@@ -89,7 +88,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             slots.len() - 1
         });
         slots[slot] = Some(inter);
-        self.act(Action::Neighbours);
         // Messages may have arrived before.
         self.settle();
         InterId { slot: slot as u32, serial }

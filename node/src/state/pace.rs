@@ -20,9 +20,7 @@ pub(crate) struct Pace {
     pub sleepers: usize,
     /// Calls since the last round.
     pub without_round: u32,
-    /// Processes of this job on this host, with this one.
-    pub local_processes: usize,
-    /// Whether a waiting thread may spin.
+    /// Whether a waiting thread may spin: when one last yielded, nobody else wanted its processor.
     pub may_spin: bool,
     /// Scratch memory for the events of a round.
     pub events: Vec<Happened>,
@@ -37,8 +35,7 @@ impl Default for Pace {
             busy: Vec::new(),
             sleepers: 0,
             without_round: 0,
-            local_processes: 1,
-            may_spin: false,
+            may_spin: true,
             events: Vec::new(),
             poked: None,
             poke_after: POKE_AFTER,

@@ -510,8 +510,7 @@ impl Proc {
                 | Action::Chosen { .. }
                 | Action::OfCheckpoints { .. }
                 | Action::Asked { .. }
-                | Action::Told { .. }
-                | Action::Neighbours => {}
+                | Action::Told { .. } => {}
             }
         }
     }

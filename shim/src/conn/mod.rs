@@ -403,15 +403,7 @@ fn enroll(
         node.add_group(group);
         node.follow(incarnation, secret);
     }
-    if let Some(n) = processes_here() {
-        node.set_local_processes(n);
-    }
     Ok((name, group, lead))
-}
-
-/// How many processes of this job share this host, as its launcher told them.
-fn processes_here() -> Option<usize> {
-    ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].iter().find_map(|v| std::env::var(v).ok()?.parse().ok())
 }
 
 /// The leader claims the name for its group.

@@ -189,11 +189,6 @@ impl ShmLane {
         self.parts.theirs.readable
     }
 
-    /// The pid of the other side's process; `None` if it has none in our PID namespace.
-    pub fn peer(&self) -> Option<i32> {
-        self.parts.connection.peer().ok().filter(|pid| *pid > 0)
-    }
-
     fn reads(&self) -> bool {
         self.parts.theirs.readable.is_some()
     }
