@@ -1,5 +1,6 @@
 //! `mpi-connect checkpoint`: what is in a folder with checkpoints, whether it is whole, and what can go.
 
+use crate::output;
 use crate::shown::printable;
 use checkpoint::{Found, Head, LineId, Store, StoreError, jobs};
 use clap::{Args as ClapArgs, Subcommand};
@@ -143,8 +144,7 @@ fn look(found: Found, whole: bool) -> Line {
 
 fn show(lines: &[Line]) -> Result<bool, StoreError> {
     let is_whole = lines.iter().all(|line| line.state() != "damaged");
-    // Whoever reads may have seen enough.
-    let _ = write(&mut std::io::stdout().lock(), lines);
+    output::wrote(write(&mut std::io::stdout().lock(), lines));
     Ok(is_whole)
 }
 
@@ -177,7 +177,7 @@ fn write(to: &mut dyn Write, lines: &[Line]) -> std::io::Result<()> {
 fn remove(folder: &Path, every: bool) -> Result<bool, StoreError> {
     let stores = jobs(folder)?;
     let removed = if every { clear(&stores)? } else { remove_old(&stores)? };
-    let _ = writeln!(std::io::stdout(), "{removed} removed");
+    output::write(&format!("{removed} removed\n"));
     Ok(true)
 }
 

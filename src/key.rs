@@ -2,11 +2,12 @@
 //!
 //! Invariant: no key is ever written to a terminal, only identifiers of keys.
 
+use crate::output;
 use base::settings::KEY;
 use naming::{Naming, OpenError};
 use std::env;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trust::{Encrypt, FileError, KeyFile, Ring, Trust};
@@ -135,8 +136,7 @@ pub fn key(args: &Args) -> Result<(), Error> {
         What::Show => shown(&file, &file.read()?),
         What::Path => format!("{}\n", file.path().display()),
     };
-    // Whoever reads no more has seen enough.
-    let _ = io::stdout().write_all(text.as_bytes());
+    output::write(&text);
     Ok(())
 }
 

@@ -23,6 +23,7 @@ mod metrics;
 mod mpis;
 mod names;
 mod notify;
+mod output;
 mod pages;
 mod program;
 mod relay;
@@ -103,7 +104,11 @@ fn main() -> ExitCode {
         ctl::refuse(std::env::args().skip(1), &e);
         e.exit()
     });
-    match command.what {
+    output::judge(done(command.what))
+}
+
+fn done(what: What) -> ExitCode {
+    match what {
         What::Run(args) => match run::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
@@ -130,7 +135,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("mpi-connect: {e}");
-                ExitCode::FAILURE
+                ExitCode::from(if e.is_usage() { 2 } else { 1 })
             }
         },
         What::Ctl(args) => match ctl::ctl(&args) {

@@ -3,12 +3,13 @@
 //! Invariant: secrets of a record (cookie, contact) are never shown, and no byte of it reaches the terminal raw.
 
 use crate::key::KeyOption;
+use crate::output;
 use crate::select::{Pair, Selection};
 use crate::shown::{kind_word, object, pairs, printable, word};
 use crate::watch;
 use naming::{Kind, Naming, OpenError, Row, State, StoreError, rows};
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 #[derive(clap::Args)]
@@ -40,6 +41,13 @@ pub enum NamesError {
     Store(StoreError),
 }
 
+impl NamesError {
+    /// Whether a setting is wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, NamesError::Open(e) if e.is_setting())
+    }
+}
+
 impl fmt::Display for NamesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,12 +74,10 @@ pub fn names(args: &Args) -> Result<(), NamesError> {
         true => format!("no such names in {}\n", store.describe()),
         false => table(&all, naming::now()),
     };
-    let mut out = io::stdout();
-    // Whoever reads no more has seen enough.
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    if output::write(&text)
         && let Some(changes) = changes
     {
-        let _ = watch::watch(store.as_ref(), changes, &wanted, all, args.json, &mut out);
+        output::wrote(watch::watch(store.as_ref(), changes, &wanted, all, args.json, &mut io::stdout()));
     }
     Ok(())
 }

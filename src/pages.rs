@@ -3,6 +3,7 @@
 //! Invariant: nothing in them is written twice: they come from the command line's own description, the table of
 //! settings and the headers.
 
+use crate::output;
 use base::settings;
 use clap::Command;
 use clap_complete::{Generator, Shell};
@@ -29,7 +30,7 @@ pub fn pages(args: &Args, command: Command) -> io::Result<()> {
         let path = args.dir.join(&place);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
         fs::write(path, content)?;
-        println!("{place}");
+        output::write(&format!("{place}\n"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::key::KeyOption;
 use crate::launch::cores;
 use crate::launcher::{self, FindError, Kind};
 use crate::library::{self, LibraryError};
+use crate::output;
 use crate::program::obstacle;
 use base::settings::{self, KEY, LIB, LOG, NAMING, PREFIX, RUN};
 use naming::{NameError, OpenError};
@@ -92,7 +93,7 @@ impl RunError {
         match self {
             RunError::Find(FindError::Missing(_)) => 127,
             RunError::Find(FindError::NotExecutable(_)) | RunError::Exec(..) => 126,
-            RunError::Naming(OpenError::Key(..)) => 1,
+            RunError::Naming(e) if !e.is_setting() => 1,
             RunError::Build(_)
             | RunError::Naming(_)
             | RunError::Run(_)
@@ -150,7 +151,7 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     }
     let built = build(kind, rest, &wanted).map_err(RunError::Build)?;
     if args.print {
-        println!("{}", shell_line(word, &built));
+        output::write(&format!("{}\n", shell_line(word, &built)));
         return Ok(());
     }
     if let Some(list) = &args.cores {

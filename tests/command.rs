@@ -491,3 +491,57 @@ fn keys_are_shown_by_their_identifiers() {
     let (_, said) = ended(c);
     assert!(said.contains("MPI_CONNECT_KEY=file:/") && said.contains("/k"), "{said}");
 }
+
+/// An output that cannot be written is an error of each command that prints; one that nobody reads is not.
+#[test]
+fn an_output_that_cannot_be_written_is_told() {
+    let folder = Folder::new();
+    let naming = format!("file:{}", folder.0.join("names").display());
+    let key = format!("file:{}", folder.0.join("k").display());
+    let checkpoints = folder.0.to_str().unwrap();
+    let prints: [&[&str]; 7] = [
+        &["names", "--naming", &naming],
+        &["names", "--json", "--naming", &naming],
+        &["key", "path", "--key", &key],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["checkpoint", "ls", checkpoints],
+        &["run", "--print", "--", "sh"],
+    ];
+    for words in prints {
+        let mut full = command(words);
+        full.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let (code, said) = ended_as(full);
+        assert!(code == 1 && said.contains("the output cannot be written: No space left"), "{words:?}: {code}: {said}");
+        // The end that reads is closed before anything is written.
+        let (reads, writes) = std::io::pipe().unwrap();
+        drop(reads);
+        let mut closed = command(words);
+        closed.stdout(writes);
+        let (_, said) = ended_as(closed);
+        assert!(!said.contains("cannot be written") && !said.contains("panicked"), "{words:?}: {said}");
+    }
+}
+
+/// The exit code of a command whose standard output is set, and what it says on standard error.
+fn ended_as(mut c: Command) -> (i32, String) {
+    let o = c.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    (o.status.code().unwrap(), text(&o))
+}
+
+#[test]
+fn a_wrong_setting_of_the_names_is_a_wrong_command_line() {
+    let words: [&[&str]; 5] = [
+        &["names"],
+        &["ctl", "air", "lanes"],
+        &["ctl", "air", "lanes", "--json", "--watch"],
+        &["top", "air", "--once"],
+        &["cp", "air:x", "."],
+    ];
+    for words in words {
+        let (code, said) = ended(command(&[words, &["--naming", "foo"]].concat()));
+        assert!(code == 2 && said.contains("'foo' is no naming URL"), "{words:?}: {code}: {said}");
+    }
+    let (code, said) = ended(command(&["ctl", "air", "lanes", "--every", "2"]));
+    assert!(code == 2 && said.contains("--watch"), "it says something of --watch alone: {said}");
+}

@@ -741,7 +741,7 @@ pub mod operator {
         /// Who is addressed.
         ADDRESSEES: u8, ["number", "name", "fields behind the number", "meaning"];
         0 NAMED "name (length u32, at most 255 bytes)" "the leader of the job with this name, who passes the command on to all";
-        1 MEMBER "incarnation u64, rank u32" "one process of the job: for SUM and FILES";
+        1 MEMBER "incarnation u64, rank u32" "one process of the job: for SUM, LEFT and FILES";
         2 PASSED "incarnation u64, rank u32, secret 16 bytes" "one process of the job, told by another one of it: for the other commands";
     }
 
@@ -754,9 +754,10 @@ pub mod operator {
         3 RESUME "" "connect again";
         4 STOP_USING "word" "use this transport no more, and unload it";
         5 USE "word" "use this transport again";
-        6 SUM "rank u32, report" "the figures of a process that finalizes, for the leader";
+        6 SUM "rank u32, report" "the figures of a process that has begun to finalize, for the leader";
         7 GIVE_UP "name of the other job (length u32)" "wait no longer for processes of this job that were held, and are gone";
         8 FILES "" "nothing is done: behind a good answer the connection carries the bytes of files (see Files)";
+        9 LEFT "rank u32, u8 (1 if a report follows), report" "the process has ended its part in MPI_Finalize, for the leader; and its last figures";
     }
 
     numbers! {
@@ -779,6 +780,7 @@ pub mod operator {
         5 OVERTAKEN "" "a later command came first, so this one is not done";
         6 UNDER_WAY "" "it has begun that, and goes on with it";
         7 NO_PAIR "" "it has no pair of those that were meant";
+        8 LEFT_JOB "text" "it has left the job as it should, and how";
     }
 
     layout! {

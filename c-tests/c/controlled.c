@@ -1,10 +1,10 @@
 /* Jobs that an operator looks at while messages flow, and while some of their processes call nothing.
  *
- *     controlled MINE THEIRS BUSY END
+ *     controlled MINE THEIRS BUSY END [LEAVES]
  *
  * Rank 0 exchanges messages with rank 0 of the other job until END is there, and both end together. The others have sent one
  * message, then compute: they call neither MPI nor the kernel's sleep until END is there. Rank 0 writes BUSY once messages flow, and
- * says when it is held and when it comes back.
+ * says when it is held and when it comes back. The rank LEAVES finalizes as soon as it has sent its message.
  */
 #include "kit.h"
 
@@ -30,13 +30,14 @@ static void compute(void)
 
 int main(int argc, char **argv)
 {
-    int handle = -1, size, there, go_on[2] = {1, 1};
+    int handle = -1, size, there, failed = 0, leaves = -1, go_on[2] = {1, 1};
     char data[1000] = "";
     MPI_Comm other;
     MPI_Status status;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
-    if (argc != 5) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (argc != 5 && argc != 6) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (argc == 6) leaves = atoi(argv[5]);
     kit_label = argv[1];
     if (kit_rank == 0) OK(MPI_Conn_on_hold(say, come_back, "held"));
     OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
@@ -46,6 +47,11 @@ int main(int argc, char **argv)
     OK(MPI_Comm_remote_size(other, &there));
     if (kit_rank < there) {
         OK(MPI_Sendrecv(&size, 1, MPI_INT, kit_rank, 1, &there, 1, MPI_INT, kit_rank, 1, other, &status));
+    }
+    if (leaves >= 0) failed = kit_end();
+    if (kit_rank == leaves) {
+        MPI_Finalize();
+        return failed;
     }
     if (kit_rank > 0) {
         while (!ends(argv[4])) compute();
@@ -58,9 +64,11 @@ int main(int argc, char **argv)
             if (turn == 100) kit_write(argv[3], "busy");
         }
     }
-    OK(MPI_Barrier(MPI_COMM_WORLD));
-    OK(MPI_Comm_free(&other));
-    int failed = kit_end();
+    if (leaves < 0) {
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        OK(MPI_Comm_free(&other));
+        failed = kit_end();
+    }
     MPI_Finalize();
     return failed;
 }

@@ -244,6 +244,7 @@ pub const CONTROL_REQUEST: Target = Target {
             Command::Hold,
             Command::Use("shm".into()),
             Command::Sum(1, report().into()),
+            Command::Left(2, None),
         ];
         let to = [Addressee::Named("air".into()), Addressee::Member(7, 3), Addressee::Passed(7, 3, [9; 16])];
         let members = vec![Member { rank: 1, contact: record() }, Member { rank: 2, contact: record() }];

@@ -30,6 +30,17 @@ pub enum OpenError {
     Relative(String, io::Error),
 }
 
+impl OpenError {
+    /// Whether a setting, or an option that stands for it, is wrong.
+    pub fn is_setting(&self) -> bool {
+        match self {
+            OpenError::Key(_, e) => e.is_setting(),
+            OpenError::Relative(..) => false,
+            _ => true,
+        }
+    }
+}
+
 impl Display for OpenError {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use wire::control::{JobSecret, Report};
+use wire::control::{Command, JobSecret, Report};
 
 use crate::shared::Shared;
 
@@ -187,6 +187,11 @@ impl Node {
         }
     }
 
+    /// Whether a group is registered, or was, and a pair has it still.
+    pub fn knows_group(&self, incarnation: u64) -> bool {
+        self.with(|core| core.session.own_group(incarnation).is_some())
+    }
+
     // ---- operators
 
     /// This process leads a registered job: an operator's commands to the job of this name come here, and are passed on to the
@@ -216,12 +221,24 @@ impl Node {
     }
 
     /// Tells the leader of a group, before `until`, this process's figures in it. Whether the leader has got them.
-    pub fn tell_leader(&self, group: ProcId, leader: &Contact, until: Instant) -> bool {
-        !forked() && control::tell_leader(&self.shared, group, leader, until)
+    pub fn tell_figures(&self, group: ProcId, leader: &Contact, until: Instant) -> bool {
+        let report = Box::new(self.report(group.incarnation));
+        self.tell_leader(group, leader, Command::Sum(group.rank, report), until)
     }
 
-    /// The figures that the other members of a group have told their leader. Waits until all `size - 1` have, or none has for
-    /// `limit`.
+    /// Tells the leader of a group, before `until`, that this process leaves it, and perhaps its last figures in it. Whether the
+    /// leader has got that.
+    pub fn tell_left(&self, group: ProcId, leader: &Contact, has_figures: bool, until: Instant) -> bool {
+        let report = has_figures.then(|| Box::new(self.report(group.incarnation)));
+        self.tell_leader(group, leader, Command::Left(group.rank, report), until)
+    }
+
+    fn tell_leader(&self, group: ProcId, leader: &Contact, command: Command, until: Instant) -> bool {
+        !forked() && control::tell_leader(&self.shared, group.incarnation, leader, command, until)
+    }
+
+    /// The figures that the other members of a group have told their leader. Waits until all `size - 1` have left, or nothing was
+    /// told for `limit`.
     pub fn told_by_members(&self, incarnation: u64, size: u32, limit: Duration) -> Vec<(u32, Report)> {
         if forked() { Vec::new() } else { self.operators.sums(incarnation, size, limit) }
     }
@@ -404,6 +421,13 @@ impl Node {
     /// background thread is stopped. It gives up when nothing has moved for `limit`, but waits [`Config::timeout`] for
     /// processes that were never reached, and for those that are held as long as all do. Returns the number of processes that may lack something that was sent.
     pub fn drain(&self, limit: Duration) -> usize {
+        let left = self.part(limit);
+        self.shut();
+        left
+    }
+
+    /// As [`Node::drain`], up to the end of all connections: see [`Node::shut`].
+    pub fn part(&self, limit: Duration) -> usize {
         if forked() {
             return 0;
         }
@@ -413,8 +437,14 @@ impl Node {
         if left > 0 {
             base::log!(Info, "{left} processes have not taken all that was sent to them");
         }
-        self.end();
         left
+    }
+
+    /// Ends all connections and threads.
+    pub fn shut(&self) {
+        if !forked() {
+            self.end();
+        }
     }
 
     /// As [`Node::drain`], up to the goodbyes: whatever was sent has been delivered then, or cannot be, and this process still answers

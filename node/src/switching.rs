@@ -8,7 +8,7 @@ use crate::memory::Buffers;
 use crate::signal;
 use crate::state::Core;
 use base::ProcId;
-use session::{CannotMove, Hold};
+use session::{CannotMove, Hold, Ordered};
 use std::fmt;
 use std::time::{Duration, Instant};
 use transports::registry::{Entry, TAKEN_OUT};
@@ -24,10 +24,23 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 pub struct Moved {
     /// Pairs that have begun to move: our process and theirs.
     pub begun: Vec<(ProcId, ProcId)>,
-    /// Pairs that use the transport already, or will when they are connected.
+    /// Pairs that use the transport already.
     pub there: usize,
+    /// Pairs that are not connected, and may use it when they are.
+    pub unconnected: usize,
     /// Pairs that cannot be moved, and why.
     pub refused: Vec<(ProcId, CannotMove)>,
+}
+
+impl Moved {
+    fn note(&mut self, local: ProcId, remote: ProcId, what: Result<Ordered, CannotMove>) {
+        match what {
+            Ok(Ordered::Moves) => self.begun.push((local, remote)),
+            Ok(Ordered::There) => self.there += 1,
+            Ok(Ordered::NotConnected) => self.unconnected += 1,
+            Err(why) => self.refused.push((remote, why)),
+        }
+    }
 }
 
 /// There is no such transport.
@@ -71,17 +84,19 @@ impl Core {
             _ => Some(self.named(word)?.1.id),
         };
         let now = self.now();
-        let pairs = self.session.pairs().filter(|(i, pair)| self.session.is_pair(*i) && pair.gone().is_none());
-        let pairs: Vec<_> = pairs.map(|(i, pair)| (i, pair.local(), pair.remote())).collect();
         let mut moved = Moved::default();
-        for (i, local, remote) in pairs.into_iter().filter(|(_, local, remote)| which(*local, *remote)) {
-            match self.session.move_to(i, transport, now) {
-                Ok(true) => moved.begun.push((local, remote)),
-                Ok(false) => moved.there += 1,
-                Err(why) => moved.refused.push((remote, why)),
-            }
+        for (i, local, remote) in
+            self.live_pairs().filter(|(_, local, remote)| which(*local, *remote)).collect::<Vec<_>>()
+        {
+            moved.note(local, remote, self.session.move_to(i, transport, now));
         }
         Ok(moved)
+    }
+
+    /// The pairs whose processes are not gone: our process and theirs.
+    fn live_pairs(&self) -> impl Iterator<Item = (usize, ProcId, ProcId)> {
+        let pairs = self.session.pairs().filter(|(i, pair)| self.session.is_pair(*i) && pair.gone().is_none());
+        pairs.map(|(i, pair)| (i, pair.local(), pair.remote()))
     }
 
     /// What has become of a pair that has begun to move. `None`: it is not over yet. `Err`: why it stays where it is.
@@ -93,15 +108,9 @@ impl Core {
         Some(self.session.move_trouble(i).map_or(Ok(()), |why| Err(why.to_owned())))
     }
 
-    /// The pairs that are on their way to another transport.
-    pub(crate) fn moving(&self) -> Vec<(ProcId, ProcId)> {
-        let pairs = self.session.pairs().filter(|(i, _)| self.session.is_pair(*i) && self.session.is_moving(*i));
-        pairs.map(|(_, pair)| (pair.local(), pair.remote())).collect()
-    }
-
     /// Takes a transport out of use: its pairs move to others, and when its last lane is closed nothing of it is left.
-    /// [`Core::uses`] says when.
-    pub fn stop_using(&mut self, word: &str) -> Result<(), CannotUse> {
+    /// [`Core::uses`] says when. Returns how many pairs leave it; `None`: nothing of it is left already.
+    pub fn stop_using(&mut self, word: &str) -> Result<Option<usize>, CannotUse> {
         let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
         // One for this host alone can be replaced by any, one for all hosts by another such.
         let replaces = |e: &Entry| about.scope == Scope::Host || e.about.scope == Scope::Anywhere;
@@ -111,19 +120,20 @@ impl Core {
             return Err(CannotUse::Last);
         }
         if !self.uses(word) {
-            return Ok(());
+            return Ok(None);
         }
+        let leave = self.session.lanes_of(about.id);
         self.registry.withdraw(n);
         self.session.set_transport(about.id, Err(TAKEN_OUT));
         self.tell_contact();
         self.leaving.push((n, Instant::now() + LEAVE_LIMIT));
         self.move_from(Some(about.id));
-        Ok(())
+        Ok(Some(leave))
     }
 
     /// Uses a transport from now on, one that was taken out of use or that was not there before. Pairs for which it is best
-    /// move to it.
-    pub fn use_again(&mut self, word: &str) -> Result<(), CannotUse> {
+    /// move to it. Returns what becomes of all pairs: see [`Core::moved`].
+    pub fn use_again(&mut self, word: &str) -> Result<Moved, CannotUse> {
         let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
         self.leaving.retain(|(leaving, _)| *leaving != n);
         let env = Env { trust: &self.trust, doorbell: self.watch.doorbell() };
@@ -135,7 +145,11 @@ impl Core {
         self.session.set_transport(about.id, Ok(()));
         self.tell_contact();
         self.move_from(None);
-        Ok(())
+        let mut moved = Moved::default();
+        for (i, local, remote) in self.live_pairs() {
+            moved.note(local, remote, self.session.uses(i, about.id));
+        }
+        Ok(moved)
     }
 
     /// Whether anything of a transport is left: a listener or a lane.

@@ -101,13 +101,51 @@ fn what_cannot_be_is_told() {
     assert!(none.to_string().contains("best, shm, verbs, router, tcp"), "{none}");
     let refused = order(&a, "shm").unwrap().refused;
     assert_eq!(refused.len(), 1);
-    assert_eq!((refused[0].0, refused[0].1.to_string()), (b.id(), "it offers none".into()));
+    assert_eq!((refused[0].0, refused[0].1.to_string()), (b.id(), "the other side offers none".into()));
     let refused = order(&b, "shm").unwrap().refused;
-    assert_eq!(refused[0].1.to_string(), "not allowed by MPI_CONNECT_LANES");
+    assert_eq!(refused[0].1.to_string(), "this side's MPI_CONNECT_LANES does not allow it");
     let nobody = a.node.inspect(|core| core.switch(|_, remote: ProcId| remote.incarnation == 999, "tcp")).unwrap();
     assert_eq!(nobody, node::Moved::default());
     exchange([(&a, to_b), (&b, to_a)], b"and nothing has changed");
     assert_eq!(a.node.inspect(|core| core.lanes_had(a.id(), b.id())), 1);
+}
+
+/// Where pairs stay that do not use a transport which may be used again, and on whose side the reason is.
+#[test]
+fn a_pair_that_stays_where_it_is_says_why() {
+    let [a, d, e] = std::array::from_fn(|_| Job::new());
+    over(TCP);
+    let (b, c) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    exchange([(&a, to_b), (&b, to_a)], b"over TCP");
+    let stays = |job: &Job, word: &str| {
+        let moved = job.node.inspect(|core| core.use_again(word)).unwrap();
+        assert_eq!(moved.refused.len(), 1, "{moved:?}");
+        moved.refused[0].1.to_string()
+    };
+    assert_eq!(stays(&a, "shm"), "the other side offers none");
+    let left = a.node.inspect(|core| core.stop_using("shm")).unwrap();
+    assert_eq!(left, Some(0), "no pair used it");
+    let until = Instant::now() + LONG;
+    while a.node.inspect(|core| core.uses("shm")) {
+        assert!(Instant::now() < until, "something is left");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(a.node.inspect(|core| core.stop_using("shm")), Ok(None), "it is out of use already");
+    let there = a.node.inspect(|core| core.use_again("tcp")).unwrap();
+    assert_eq!((there.there, there.unconnected), (1, 0));
+    // One that is not connected is told as that.
+    couple(&a, &c);
+    let moved = a.node.inspect(|core| core.switch(|_, remote| remote == c.id(), "tcp")).unwrap();
+    assert_eq!((moved.there, moved.unconnected, moved.refused.len()), (0, 1, 0));
+    // One that uses a better one, and one that is ordered elsewhere.
+    let (to_e, to_d) = couple(&d, &e);
+    exchange([(&d, to_e), (&e, to_d)], b"over shared memory");
+    settled([(&d, &e), (&e, &d)], true);
+    assert_eq!(stays(&d, "tcp"), "shm is better");
+    d.node.inspect(|core| core.switch(|_, _| true, "tcp")).unwrap();
+    settled([(&d, &e), (&e, &d)], false);
+    assert_eq!(stays(&d, "shm"), "tcp is ordered");
 }
 
 /// What this process holds that a transport over shared memory needs: mappings of nameless files, and sockets.
@@ -139,7 +177,7 @@ fn a_transport_is_taken_out_of_use_and_used_again() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let refused = a.node.inspect(|core| core.switch(|_, _| true, "shm")).unwrap().refused;
-        assert_eq!(refused[0].1.to_string(), "taken out of use");
+        assert_eq!(refused[0].1.to_string(), "this side has taken it out of use");
         // Other tests of this program run beside this one, so only one that runs alone can count.
         if std::env::args().any(|arg| arg == "--exact") {
             let held = held_here();

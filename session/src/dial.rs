@@ -136,12 +136,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Scope::Anywhere => None,
             Scope::Passed => match contact.map(|c| c.entry(about.id).is_some()) {
                 Some(true) => None,
-                _ => Some("it waits at none"),
+                _ => Some("the other side waits at none"),
             },
             Scope::Host => match contact.map(|c| (self.is_on_host(c), c.entry(about.id))) {
-                None | Some((None, _)) => Some("its host is not known"),
+                None | Some((None, _)) => Some("the other side's host is not known"),
                 Some((Some(false), _)) => Some("other host"),
-                Some((Some(true), None)) => Some("it offers none"),
+                Some((Some(true), None)) => Some("the other side offers none"),
                 Some((Some(true), Some(_))) => None,
             },
         }

@@ -33,7 +33,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if self.tally.len() >= MOST_SUMS {
             self.forget_sums();
         }
-        if more != Traffic::default() && (self.tally.len() < MOST_SUMS || self.tally.contains_key(&key)) {
+        // Groups that were connected are known as such, also if nothing went between them.
+        let is_new = || !self.tally.keys().any(|(ours, theirs, _)| (*ours, *theirs) == (key.0, key.1));
+        let counts = more != Traffic::default() || is_new();
+        if counts && (self.tally.len() < MOST_SUMS || self.tally.contains_key(&key)) {
             add(self.tally.entry(key).or_default(), more);
         }
     }

@@ -18,6 +18,17 @@ use wire::{Move, Scope, TransportId, Why};
 /// How long a move that an operator has ordered may take, with all its tries.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What an order does to a pair at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordered {
+    /// It moves.
+    Moves,
+    /// It is there already.
+    There,
+    /// It has no lane. The order counts when it gets one.
+    NotConnected,
+}
+
 /// Why a pair cannot be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CannotMove {
@@ -27,6 +38,10 @@ pub enum CannotMove {
     OnlyTheOtherSide,
     /// The transport does not reach its process, for this reason.
     Transport(&'static str),
+    /// An operator has ordered this other one.
+    Ordered(&'static str),
+    /// It uses this one, which is better.
+    Better(&'static str),
 }
 
 impl fmt::Display for CannotMove {
@@ -35,14 +50,15 @@ impl fmt::Display for CannotMove {
             CannotMove::Gone => "its process is gone",
             CannotMove::OnlyTheOtherSide => "only the other side can dial",
             CannotMove::Transport(why) => why,
+            CannotMove::Ordered(word) => return write!(f, "{word} is ordered"),
+            CannotMove::Better(word) => return write!(f, "{word} is better"),
         })
     }
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
-    /// An operator wants this transport for a pair from now on; `None`: the best one. Returns whether the pair moves now:
-    /// not if it is there already, or has no lane that it could leave.
-    pub fn move_to(&mut self, i: usize, transport: Option<TransportId>, now: Time) -> Result<bool, CannotMove> {
+    /// An operator wants this transport for a pair from now on; `None`: the best one.
+    pub fn move_to(&mut self, i: usize, transport: Option<TransportId>, now: Time) -> Result<Ordered, CannotMove> {
         if self.pairs[i].gone().is_some() {
             return Err(CannotMove::Gone);
         }
@@ -59,21 +75,40 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// A pair moves to the transport that it should use, now that others are there than before: the one that an operator has
-    /// ordered, or else the best. Returns whether it moves.
-    pub fn move_to_preferred(&mut self, i: usize, now: Time) -> Result<bool, CannotMove> {
+    /// ordered, or else the best.
+    pub fn move_to_preferred(&mut self, i: usize, now: Time) -> Result<Ordered, CannotMove> {
         let pair = &mut self.pairs[i];
         (pair.moves.underway, pair.moves.trouble) = (None, None);
-        let Some(to) = self.preferred(i) else { return Ok(false) };
+        let Some(used) = pair.lane().map(|up| up.transport) else { return Ok(Ordered::NotConnected) };
+        let Some(to) = self.preferred(i).filter(|to| *to != used) else { return Ok(Ordered::There) };
         let pair = &mut self.pairs[i];
-        if pair.lane().is_none_or(|up| up.transport == to) {
-            return Ok(false);
-        }
         if !pair.can_dial() || pair.caller.is_some() {
             return Err(CannotMove::OnlyTheOtherSide);
         }
         let why = if pair.moves.pinned == Some(to) { Why::Ordered } else { Why::Freed };
         self.begin_move(i, to, why, now);
-        Ok(true)
+        Ok(Ordered::Moves)
+    }
+
+    /// Whether a pair uses this transport, now that it may be used, or is on its way to another; otherwise why it does not.
+    pub fn uses(&self, i: usize, transport: TransportId) -> Result<Ordered, CannotMove> {
+        let pair = &self.pairs[i];
+        let Some(used) = pair.lane().map(|up| up.transport) else { return Ok(Ordered::NotConnected) };
+        if self.is_moving(i) {
+            return Ok(Ordered::Moves);
+        }
+        if used == transport {
+            return Ok(Ordered::There);
+        }
+        let about = self.own.transports.iter().map(|(about, _)| about).find(|about| about.id == transport);
+        if let Some(why) = about.and_then(|about| self.why_not(i, about)) {
+            return Err(CannotMove::Transport(why));
+        }
+        Err(match pair.moves.pinned {
+            Some(pinned) if pinned == used => CannotMove::Ordered(self.word(used)),
+            _ if self.preferred(i) == Some(transport) => CannotMove::OnlyTheOtherSide,
+            _ => CannotMove::Better(self.word(used)),
+        })
     }
 
     /// The transport that this pair should use: the one that an operator wants, or else the best that may reach the process.

@@ -9,8 +9,8 @@ use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, Agreed, AttemptId, Directory, Group, Hold, IncomingId, InterId, NewLane, Own, PathRef, Plant, Refusal,
-    RemoteGroup, Session,
+    Action, Agreed, AttemptId, Directory, Group, Hold, IncomingId, InterId, NewLane, Ordered, Own, PathRef, Plant,
+    Refusal, RemoteGroup, Session,
 };
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -547,7 +547,7 @@ fn a_refusal_of_the_ordered_transport_is_no_death_while_another_answers() {
         let mut desk = Desk::new();
         let (_, pair) = desk.open(GREAT, HERE);
         meet_near(&mut desk, pair);
-        assert_eq!(desk.session.move_to(pair, Some(first.id), desk.now), Ok(false));
+        assert_eq!(desk.session.move_to(pair, Some(first.id), desk.now), Ok(Ordered::NotConnected));
         let dials = desk.dial(pair, &["a1"]);
         assert_eq!(dials[0].1.transport, first.id);
         desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
@@ -1307,7 +1307,7 @@ fn a_move_that_is_refused_leaves_all_as_it_was() {
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, HERE);
     let _theirs = desk.lane(pair, 1, true);
-    assert_eq!(desk.session.move_to(pair, Some(NEAR.id), desk.now), Ok(true));
+    assert_eq!(desk.session.move_to(pair, Some(NEAR.id), desk.now), Ok(Ordered::Moves));
     let dials = desk.dial(pair, &["a1"]);
     assert_eq!((dials.len(), dials[0].1.transport), (1, NEAR.id));
     // Nobody is at the door of a process that was met: without a lane, that would be its death.

@@ -37,7 +37,7 @@ pub fn watch_finalize() {
 /// The delete callback: ends this library in MPI_Finalize.
 unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
     if let Some(node) = Node::running() {
-        summary::print(node);
+        summary::begin(node);
     }
     directory::end(DRAIN);
     for end in &ENDS {
@@ -49,10 +49,12 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
     claim::give_back_all();
     progress::clear();
     if let Some(node) = Node::started() {
-        let lost = node.drain(DRAIN);
+        let lost = node.part(DRAIN);
         if lost > 0 {
             base::log!(Error, "{lost} processes of other jobs did not acknowledge everything before MPI_Finalize");
         }
+        summary::end(node);
+        node.shut();
     }
     0
 }

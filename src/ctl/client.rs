@@ -58,6 +58,19 @@ impl Job {
         let name = job_name(name).map_err(|why| CtlError::BadName(name.into(), why))?;
         Ok(Job { name, naming, key, run, timeout: None })
     }
+
+    /// Where its name is.
+    pub fn store(&self) -> Result<Box<dyn Naming>, CtlError> {
+        let url = self.naming.clone().map_or_else(naming::default_url, Ok).map_err(CtlError::Open)?;
+        let run = self.run.clone().map_or_else(naming::default_run, Ok).map_err(CtlError::Open)?;
+        naming::open_trusting(&url, run.trim(), || self.key.trust_known()).map_err(CtlError::Open)
+    }
+}
+
+/// The rank of a job of this size.
+fn rank(job: &str, size: u32, rank: i64) -> Result<u32, CtlError> {
+    let found = u32::try_from(rank).ok().filter(|rank| *rank < size);
+    found.ok_or_else(|| CtlError::NoRank { job: job.into(), rank, size })
 }
 
 /// A number of seconds, as an argument.
@@ -79,11 +92,18 @@ pub enum CtlError {
     Nobody(String, String),
     /// The record of the name leads to no process.
     NoContact(String),
+    /// The job has so many ranks, and not this one.
+    NoRank {
+        job: String,
+        rank: i64,
+        size: u32,
+    },
     /// The leader cannot be reached.
     Unheard(String, Box<Record>, Unheard),
     /// It has closed the connection, or has not answered in time.
     Lost(String, io::Error),
-    NotAnswering(String, f64),
+    /// What it may have got of the command, after so many seconds.
+    NotAnswering(String, Got, f64),
     /// It leads no such job any more.
     NoSuchJob(String),
     /// It had got the command, and has ended since.
@@ -94,11 +114,21 @@ pub enum CtlError {
 }
 
 impl CtlError {
+    /// Whether the leader may have ended.
+    pub fn is_end(&self) -> bool {
+        match self {
+            CtlError::Unheard(_, _, why) => why.is_dead(),
+            CtlError::Ended(_) | CtlError::NoSuchJob(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a setting is wrong.
     pub fn is_usage(&self) -> bool {
         match self {
             CtlError::Key(e) => e.is_setting(),
-            CtlError::BadName(..) => true,
+            CtlError::Open(e) => e.is_setting(),
+            CtlError::BadName(..) | CtlError::NoRank { .. } => true,
             _ => false,
         }
     }
@@ -118,9 +148,20 @@ impl fmt::Display for CtlError {
             CtlError::NoContact(name) => {
                 write!(f, "the record of '{name}' leads to no process: its library is older than this command")
             }
+            CtlError::NoRank { job, rank, size: 1 } => write!(f, "'{job}' has no rank {rank}: its only one is 0"),
+            CtlError::NoRank { job, rank, size } => {
+                write!(f, "'{job}' has no rank {rank}: its ranks are 0 to {}", size.saturating_sub(1))
+            }
             CtlError::Unheard(name, record, why) => {
                 let (pid, host) = (record.pid, &record.host);
-                write!(f, "the leader of '{name}', process {pid} on {host}, cannot be given commands: {why}")
+                write!(f, "the leader of '{name}', process {pid} on {host}, cannot be given commands: {why}")?;
+                match why {
+                    Unheard::Refused => f.write_str(
+                        ", as seen from here: it has just ended, or it listens on loopback alone, in another network \
+                         namespace or on another host",
+                    ),
+                    _ => Ok(()),
+                }
             }
             CtlError::Lost(name, e) => {
                 write!(
@@ -128,10 +169,19 @@ impl fmt::Display for CtlError {
                     "the leader of '{name}' has closed the connection ({e}): its library may be older than this command"
                 )
             }
-            CtlError::NotAnswering(name, seconds) => write!(
-                f,
-                "the leader of '{name}' has not answered for {seconds} s: it may be stopped; nobody else can pass the command on"
-            ),
+            CtlError::NotAnswering(name, got, seconds) => {
+                write!(f, "the leader of '{name}' has not answered for {seconds} s: it may be stopped")?;
+                f.write_str(match got {
+                    Got::Look => "; nobody else can pass the command on",
+                    Got::Nothing => {
+                        "; nobody else can pass the command on, so nothing is done, nor when it goes on: give it again then"
+                    }
+                    Got::Command => {
+                        "; it may have got the command: if it has begun it, it goes on with it, and otherwise nothing is done. \
+                         `lanes` shows which, when it answers"
+                    }
+                })
+            }
             CtlError::NoSuchJob(name) => write!(f, "'{name}' has just ended"),
             CtlError::Ended(name) => {
                 write!(f, "the leader of '{name}' has got the command, and has ended before it told the outcome")
@@ -147,11 +197,23 @@ impl fmt::Display for CtlError {
     }
 }
 
+/// What a leader that has not answered may have got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    /// A command that changes nothing.
+    Look,
+    /// Nothing of a command that changes something.
+    Nothing,
+    /// All of it.
+    Command,
+}
+
 /// A job's leader.
 pub struct Client {
     name: String,
     record: Record,
     contact: Contact,
+    store: Box<dyn Naming>,
     trust: Arc<Trust>,
     timeout: Option<Duration>,
 }
@@ -161,18 +223,23 @@ impl Client {
     pub fn new(job: &Job) -> Result<Client, CtlError> {
         let trust = job.key.trust_known().map_err(CtlError::Key)?;
         let timeout = job.timeout.map(Duration::from_secs_f64);
-        Client::find(open(job)?.as_ref(), &job.name, trust, timeout)
+        Client::find(job.store()?, &job.name, trust, timeout)
     }
 
     /// Another job, found where this one was.
     pub fn other(&self, job: &Job, name: &str) -> Result<Client, CtlError> {
-        Client::find(open(job)?.as_ref(), name, self.trust.clone(), self.timeout)
+        Client::find(job.store()?, name, self.trust.clone(), self.timeout)
     }
 
-    fn find(store: &dyn Naming, name: &str, trust: Arc<Trust>, timeout: Option<Duration>) -> Result<Client, CtlError> {
-        let record = find(store, name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
+    fn find(
+        store: Box<dyn Naming>,
+        name: &str,
+        trust: Arc<Trust>,
+        timeout: Option<Duration>,
+    ) -> Result<Client, CtlError> {
+        let record = find(store.as_ref(), name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| CtlError::NoContact(name.into()))?;
-        Ok(Client { name: name.into(), record, contact, trust, timeout })
+        Ok(Client { name: name.into(), record, contact, store, trust, timeout })
     }
 
     /// How its leader is reached.
@@ -183,6 +250,22 @@ impl Client {
     /// What both sides prove.
     pub fn trust(&self) -> &Arc<Trust> {
         &self.trust
+    }
+
+    /// By which the job was found.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// This rank of the job.
+    pub fn rank(&self, number: i64) -> Result<u32, CtlError> {
+        rank(&self.name, self.record.size, number)
+    }
+
+    /// This rank of another job. One that is not found may be joined all the same: its processes say what they know.
+    pub fn rank_of(&self, job: &str, number: i64) -> Result<u32, CtlError> {
+        let size = find(self.store.as_ref(), job)?.map_or(u32::MAX, |record| record.size);
+        rank(job, size, number)
     }
 
     pub fn name(&self) -> &str {
@@ -197,7 +280,8 @@ impl Client {
 
     /// Gives a command to all processes. Returns whether it had been given before, and each outcome.
     pub fn give(&self, command: Command) -> Result<(bool, Vec<Outcome>), CtlError> {
-        let timeout = self.timeout.unwrap_or(if command.changes() { TO_CHANGE } else { TO_LOOK });
+        let changes = command.changes();
+        let timeout = self.timeout.unwrap_or(if changes { TO_CHANGE } else { TO_LOOK });
         let request = Request {
             id: random(),
             serial: 0,
@@ -217,7 +301,11 @@ impl Client {
                     return Err(CtlError::Ended(name));
                 }
                 Err(Tried::ForGood(e)) => return Err(e),
-                Err(Tried::InVain) => return Err(CtlError::NotAnswering(self.name.clone(), timeout.as_secs_f64())),
+                Err(Tried::InVain) => {
+                    let got = if was_given { Got::Command } else { Got::Nothing };
+                    let got = if changes { got } else { Got::Look };
+                    return Err(CtlError::NotAnswering(self.name.clone(), got, timeout.as_secs_f64()));
+                }
                 Err(Tried::Again(e)) => e,
             };
             if Instant::now() + REST >= until {
@@ -278,12 +366,6 @@ enum Tried {
     ForGood(CtlError),
     /// The time is over.
     InVain,
-}
-
-fn open(job: &Job) -> Result<Box<dyn Naming>, CtlError> {
-    let url = job.naming.clone().map_or_else(naming::default_url, Ok).map_err(CtlError::Open)?;
-    let run = job.run.clone().map_or_else(naming::default_run, Ok).map_err(CtlError::Open)?;
-    naming::open_trusting(&url, run.trim(), || job.key.trust_known()).map_err(CtlError::Open)
 }
 
 /// The record of a job or, if it has given its name back, that of one of its couplings.

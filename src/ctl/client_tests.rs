@@ -33,6 +33,17 @@ fn serve(mut stream: TcpStream, leader: &Arc<Trust>, answer: &Answer) -> io::Res
     Ok(request)
 }
 
+fn client(contact: Contact, timeout: Duration) -> Client {
+    Client {
+        name: "air".into(),
+        record: Record::new("air"),
+        contact,
+        store: naming::open("file:/nowhere").expect("a store"),
+        trust: member(2),
+        timeout: Some(timeout),
+    }
+}
+
 type Given = Result<(bool, Vec<Outcome>), CtlError>;
 
 /// What the leader is asked, and what the command makes of these answers, of which each is on a connection of its own.
@@ -48,8 +59,7 @@ fn given(answers: Vec<Answer>, timeout: Duration) -> (Vec<Request>, Given) {
             to.send(Request::decode(&body).expect("it can be read")).expect("the test reads it");
         }
     });
-    let client =
-        Client { name: "air".into(), record: Record::new("air"), contact, trust: member(2), timeout: Some(timeout) };
+    let client = client(contact, timeout);
     let given = client.give(Command::Hold);
     (asked.try_iter().collect(), given)
 }
@@ -68,4 +78,36 @@ fn who_is_told_that_others_are_under_way_comes_again_with_the_same_command() {
 fn a_leader_that_never_has_a_turn_is_told() {
     let (asked, given) = given(vec![Answer::Busy; 100], Duration::from_millis(500));
     assert!(matches!(given, Err(CtlError::Busy(_))) && asked.len() > 1, "{}", asked.len());
+}
+
+#[test]
+fn a_rank_that_is_not_there_is_told_with_those_that_are() {
+    let said = |size, number| rank("air", size, number).map_err(|e| (e.is_usage(), e.to_string()));
+    assert_eq!((said(3, 0), said(3, 2)), (Ok(0), Ok(2)));
+    assert_eq!(said(3, -1), Err((true, "'air' has no rank -1: its ranks are 0 to 2".into())));
+    assert_eq!(said(1, 1), Err((true, "'air' has no rank 1: its only one is 0".into())));
+}
+
+#[test]
+fn who_finds_nobody_at_an_address_says_what_is_known() {
+    let e = CtlError::Unheard("air".into(), Box::new(Record::new("air")), Unheard::Refused);
+    let said = e.to_string();
+    assert!(
+        said.contains("as seen from here") && said.contains("network namespace") && !said.contains("any more"),
+        "{said}"
+    );
+}
+
+/// A leader that is stopped takes connections, as its kernel does, and answers nothing.
+#[test]
+fn a_leader_that_is_stopped_is_told_and_whether_it_may_still_obey() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let at = listener.local_addr().expect("an address");
+    let contact = transports::registry::at_addresses(member(1).identity().process(), [0; 16], &[at]);
+    let client = client(contact, Duration::from_millis(300));
+    let said = |command| client.give(command).expect_err("it is stopped").to_string();
+    let held = said(Command::Hold);
+    assert!(held.contains("nothing is done, nor when it goes on"), "{held}");
+    let looked = said(Command::Lanes);
+    assert!(!looked.contains("when it goes on"), "{looked}");
 }

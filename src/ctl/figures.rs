@@ -183,7 +183,7 @@ pub mod tests {
         let all = vec![
             outcome(0, What::Report(Box::new(report(seconds)))),
             outcome(1, What::NotAnswering),
-            outcome(2, What::Dead("nobody listens at its address any more".into())),
+            outcome(2, What::Dead("nobody listens at its address".into())),
         ];
         Sample::new("air", all)
     }

@@ -1,7 +1,7 @@
 //! `mpi-connect ctl NAME lanes`: the figures as a table and as JSON.
 
 use super::figures::{Rate, Sample, bytes, count, share, time};
-use super::words::{Kind, ranks_in_words, together, word};
+use super::words::{Kind, brief, ranks_in_words, together, word};
 use crate::names::columns;
 use crate::shown::printable;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub fn table(sample: &Sample, before: Option<&Sample>) -> String {
                 if pair.from_any > 0 { format!("{}+{}", pair.posted, pair.from_any) } else { pair.posted.to_string() },
                 pair.round_trip.map_or("-".into(), |us| time(us.into())),
                 format!("{:.0} %", 100.0 * waited),
-                printable(&pair.why),
+                brief(&pair.why),
             ]);
         }
     }
@@ -178,7 +178,7 @@ mod tests {
              0     ocean 1  tcp   10k 10 MiB  100 800 B  1           1       90 µs       25 %    no shared memory: other host\n\
              rank 0 waits in MPI_Recv for 3.2 s: for a message from rank 1 of 'ocean' with tag 7\n\
              rank 1 of 'air': not answering (stopped, or its host is not reachable)\n\
-             rank 2 of 'air': dead: nobody listens at its address any more\n"
+             rank 2 of 'air': dead: nobody listens at its address\n"
         );
         let text = table(&sample(12), Some(&sample(10)));
         assert!(text.contains("1.0k/s 1.0 MiB/s") && text.contains("10/s 80 B/s"), "{text}");
@@ -210,6 +210,17 @@ mod tests {
         }
         assert_eq!(json(&all, None)["processes"][0]["state"], "held");
         assert!(table(&all, None).contains("\nrank 0 of 'air': held: it waits for resume\n"), "{}", table(&all, None));
+    }
+
+    #[test]
+    fn a_long_reason_makes_no_long_line_and_json_has_all_of_it() {
+        let (mut all, long) = (sample(10), "tried in vain ".repeat(20));
+        if let What::Report(report) = &mut all.outcomes[0].what {
+            report.pairs[0].why = long.clone();
+        }
+        let text = table(&all, None);
+        assert!(text.lines().all(|line| line.chars().count() < 160) && text.contains(" …\n"), "{text}");
+        assert_eq!(json(&all, None)["processes"][0]["pairs"][0]["why"], long.as_str());
     }
 
     #[test]

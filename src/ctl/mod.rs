@@ -1,21 +1,24 @@
 //! `mpi-connect ctl`: an operator's commands to a running job, and what became of them.
 //!
 //! `client` finds the job and speaks with its leader; `figures` makes rates of two samples; `lanes` shows them as a table or as
-//! JSON; `top` is the screen, and `columns` what fits on it; `words` says what became of a command. Invariant: a command that changes something has one number, however often it has to be sent.
+//! JSON; `top` is the screen, and `columns` what fits on it; `ending` tells how a job that is watched has ended; `words` says what
+//! became of a command. Invariant: a command that changes something has one number, however often it has to be sent.
 
 mod client;
 mod columns;
+mod ending;
 mod figures;
 mod lanes;
 pub mod top;
 mod words;
 
+use crate::output;
 use crate::shown::printable;
 use clap::Subcommand;
 pub use client::{Client, CtlError, Job, seconds};
+use ending::Ending;
 use figures::Sample;
 use serde_json::json;
-use std::io::{self, Write};
 use std::time::Duration;
 use transports::registry::ALL;
 use wire::control::{Command, Outcome, What};
@@ -36,11 +39,11 @@ pub struct Args {
 enum Told {
     /// Show each pair of processes: its transport and why, what it carries, and who waits for whom
     Lanes {
-        /// Go on, with rates, until interrupted
+        /// Go on, with rates, until interrupted, or until the job ends
         #[arg(long)]
         watch: bool,
         /// The time between two looks, with --watch
-        #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds, requires = "watch")]
         every: f64,
     },
     /// Move pairs to another transport, while messages flow
@@ -52,11 +55,11 @@ enum Told {
         #[arg(long, value_name = "NAME")]
         peer: Option<String>,
         /// Only pairs of this rank of the job
-        #[arg(long, value_name = "N")]
-        rank: Option<u32>,
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        rank: Option<i64>,
         /// Only pairs with this rank of the other job
-        #[arg(long, value_name = "N", requires = "peer")]
-        peer_rank: Option<u32>,
+        #[arg(long, value_name = "N", requires = "peer", allow_negative_numbers = true)]
+        peer_rank: Option<i64>,
     },
     /// Close all connections to other jobs; sends and receives wait
     Hold,
@@ -80,18 +83,25 @@ enum Told {
 }
 
 impl Told {
-    fn command(&self) -> Command {
-        match self {
+    /// The command to the job.
+    fn command(&self, client: &Client) -> Result<Command, CtlError> {
+        Ok(match self {
             Told::Lanes { .. } => Command::Lanes,
-            Told::Switch { transport, peer, rank, peer_rank } => {
-                Command::Switch { transport: transport.clone(), peer: peer.clone(), rank: *rank, peer_rank: *peer_rank }
-            }
+            Told::Switch { transport, peer, rank, peer_rank } => Command::Switch {
+                transport: transport.clone(),
+                peer: peer.clone(),
+                rank: rank.map(|rank| client.rank(rank)).transpose()?,
+                peer_rank: match (peer, peer_rank) {
+                    (Some(peer), Some(rank)) => Some(client.rank_of(peer, *rank)?),
+                    _ => None,
+                },
+            },
             Told::Hold => Command::Hold,
             Told::Resume => Command::Resume,
             Told::GiveUp { peer } => Command::GiveUp(peer.clone()),
             Told::StopUsing { transport } => Command::StopUsing(transport.clone()),
             Told::Use { transport } => Command::Use(transport.clone()),
-        }
+        })
     }
 }
 
@@ -119,8 +129,9 @@ pub enum Verdict {
 impl Verdict {
     fn of(outcomes: &[Outcome]) -> Verdict {
         let done = outcomes.iter().filter(|o| matches!(o.what, What::Done(_) | What::Report(_))).count();
-        // A process without such a pair has nothing to do; if none has one, the pairs were not those that were meant.
-        let idle = outcomes.iter().filter(|o| o.what == What::NoPair).count();
+        // A process that has left, or without such a pair, has nothing to do; if none has one, the pairs were not those that were
+        // meant.
+        let idle = outcomes.iter().filter(|o| matches!(o.what, What::NoPair | What::Left(_))).count();
         match done {
             0 => Verdict::None,
             n if n + idle == outcomes.len() => Verdict::All,
@@ -143,56 +154,67 @@ pub fn refuse(mut args: impl Iterator<Item = String>, e: &clap::Error) {
     if is_asked && e.use_stderr() {
         let text = e.to_string();
         let first = text.lines().next().unwrap_or_default();
-        // Whoever reads no more has seen enough.
-        let _ = writeln!(io::stdout(), "{}", json!({ "error": first.trim_start_matches("error: ") }));
+        output::write(&format!("{}\n", json!({ "error": first.trim_start_matches("error: ") })));
     }
 }
 
 pub fn ctl(args: &Args) -> Result<Verdict, CtlError> {
     let done = give(args);
     if let (Err(e), true) = (&done, args.json) {
-        // Whoever reads no more has seen enough.
-        let _ = writeln!(io::stdout(), "{}", json!({ "error": e.to_string() }));
+        output::write(&format!("{}\n", json!({ "error": e.to_string() })));
     }
     done
 }
 
 fn give(args: &Args) -> Result<Verdict, CtlError> {
+    if let Told::Lanes { watch: true, every } = args.what {
+        return watch(args, Duration::from_secs_f64(every));
+    }
     let client = Client::new(&args.job)?;
-    let mut out = io::stdout();
-    // Whoever reads no more has seen enough.
     match &args.what {
-        Told::Lanes { watch: true, every } => {
-            let mut before: Option<Sample> = None;
-            loop {
-                let sample = client.lanes()?;
-                let text = match args.json {
-                    true => format!("{}\n", lanes::json(&sample, before.as_ref())),
-                    false => lanes::table(&sample, before.as_ref()) + "\n",
-                };
-                if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-                    return Ok(Verdict::of(&sample.outcomes));
-                }
-                before = Some(sample);
-                std::thread::sleep(Duration::from_secs_f64(*every));
-            }
-        }
         Told::Lanes { .. } => {
             let sample = client.lanes()?;
             let text = match args.json {
                 true => format!("{:#}\n", lanes::json(&sample, None)),
                 false => lanes::table(&sample, None),
             };
-            let _ = out.write_all(text.as_bytes());
+            output::write(&text);
             Ok(Verdict::of(&sample.outcomes))
         }
         told => {
-            let (repeated, outcomes) = client.give(told.command())?;
+            let (repeated, outcomes) = client.give(told.command(&client)?)?;
             let verdict = Verdict::of(&outcomes);
             let text = if args.json { as_json(client.name(), repeated, &outcomes) } else { said(&outcomes) };
-            let _ = out.write_all(text.as_bytes());
+            output::write(&text);
             Ok(verdict)
         }
+    }
+}
+
+/// Shows look after look, until nobody reads them or the job ends.
+fn watch(args: &Args, every: Duration) -> Result<Verdict, CtlError> {
+    let store = args.job.store()?;
+    let mut ending = Ending::new(store.as_ref()).map_err(CtlError::Store)?;
+    let client = Client::new(&args.job)?;
+    let mut before: Option<Sample> = None;
+    loop {
+        let sample = match client.lanes() {
+            Err(e) if before.is_some() && e.is_end() && ending.is_regular(client.record()) => {
+                eprintln!("mpi-connect: '{}' has ended", client.name());
+                return Ok(Verdict::All);
+            }
+            sample => sample?,
+        };
+        let text = match args.json {
+            true => format!("{}\n", lanes::json(&sample, before.as_ref())),
+            false => lanes::table(&sample, before.as_ref()) + "\n",
+        };
+        if !output::write(&text) {
+            return Ok(Verdict::of(&sample.outcomes));
+        }
+        before = Some(sample);
+        std::thread::sleep(every);
+        ending.look();
     }
 }
 
@@ -243,7 +265,8 @@ mod tests {
         );
         let none = [outcome(0, What::NoPair), outcome(1, What::NoPair)];
         assert_eq!(Verdict::of(&none), Verdict::None, "another name was meant");
-        assert_eq!(Verdict::of(&[all[0].clone(), none[1].clone()]), Verdict::All);
+        let left = outcome(2, What::Left("it has called MPI_Finalize".into()));
+        assert_eq!(Verdict::of(&[all[0].clone(), none[1].clone(), left]), Verdict::All);
         assert_eq!([Verdict::All, Verdict::None, Verdict::Some].map(Verdict::exit_code), [0, 1, 3]);
         let json: serde_json::Value = serde_json::from_str(&as_json("air", true, &all)).unwrap();
         assert_eq!((&json["processes"][2]["outcome"], &json["repeated"]), (&"not answering".into(), &true.into()));

@@ -9,6 +9,8 @@ use super::client::{Client, CtlError, Job, seconds};
 use super::columns::{Columns, peers};
 use super::figures::{Rate, Sample, bytes, count, time};
 use super::lanes::{notes, waits};
+use super::words::brief;
+use crate::output;
 use crate::shown::printable;
 use crate::time::utc;
 use ratatui::Frame;
@@ -20,7 +22,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -50,8 +52,7 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
         std::thread::sleep(every);
         let screen = Screen { looks: Some((asks.look()?, Some(first))), ..Screen::new(args.every) };
         let width = std::env::var("COLUMNS").ok().and_then(|w| w.parse().ok()).unwrap_or(WIDTH);
-        // Whoever reads no more has seen enough.
-        let _ = io::stdout().write_all(screen.text(width).as_bytes());
+        output::write(&screen.text(width));
         return Ok(());
     }
     if !io::stdout().is_terminal() {
@@ -291,7 +292,7 @@ impl Screen {
                     queue(pair.posted + pair.from_any),
                     pair.round_trip.map_or("-".into(), |us| time(us.into())),
                     percent(since.as_ref().map(|since| since.waited(Some(pair)))),
-                    printable(&pair.why),
+                    brief(&pair.why),
                 ];
                 let style = match (&*pair.transport, &*pair.why) {
                     // Nothing has gone to it yet, or it is idle.

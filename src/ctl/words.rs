@@ -1,6 +1,10 @@
-//! What became of a command, in words.
+//! What became of a command, and why a pair is carried as it is, in words.
 
+use crate::shown::printable;
 use wire::control::What;
+
+/// The most characters of a reason in a table; JSON has all of it.
+const MOST_WHY: usize = 72;
 
 /// What became of a command at one process, in a word and a reason.
 pub fn word(what: &What) -> (&'static str, &str) {
@@ -11,9 +15,19 @@ pub fn word(what: &What) -> (&'static str, &str) {
         What::Refused(why) => ("refused", why),
         What::NotAnswering => ("not answering", ""),
         What::Dead(why) => ("dead", why),
+        What::Left(how) => ("left", how),
         What::NoPair => ("no pair", "it has none of those that were meant"),
         What::Overtaken => ("overtaken", "a later command came first"),
     }
+}
+
+/// A reason, as a table has room for it: cut after a word.
+pub fn brief(why: &str) -> String {
+    let text = printable(why);
+    let Some((end, _)) = text.char_indices().nth(MOST_WHY) else { return text };
+    let head = &text[..end];
+    let whole = head.rfind(' ').filter(|at| *at > end / 2).map_or(head, |at| &head[..at]);
+    format!("{} …", whole.trim_end_matches([' ', ',', ';', ':']))
 }
 
 /// An outcome as [`word`] tells it, and the ranks that have it.
@@ -44,4 +58,20 @@ pub fn ranks_in_words(ranks: &[u32]) -> String {
     let run = |(first, last): &(u32, u32)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
     let plural = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{plural} {}", runs.iter().map(run).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_after_a_word() {
+        assert_eq!(brief("other host"), "other host");
+        let long = "no TCP: 10.0.0.1:7000: refused; ".repeat(10);
+        let cut = brief(&long);
+        assert_eq!(cut, "no TCP: 10.0.0.1:7000: refused; no TCP: 10.0.0.1:7000: refused; no TCP …");
+        assert!(brief(&"x".repeat(300)).chars().count() <= MOST_WHY + 2);
+        assert!(brief(&"µ".repeat(300)).chars().count() <= MOST_WHY + 2);
+        assert_eq!(brief(&"x".repeat(MOST_WHY)).len(), MOST_WHY);
+    }
 }

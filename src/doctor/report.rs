@@ -2,6 +2,7 @@
 //!
 //! Invariant: every finding that is broken says how to mend it, and the last that is printed is the verdict.
 
+use crate::output;
 use serde_json::{Map, Value, json};
 
 /// How bad a finding is.
@@ -61,19 +62,19 @@ impl Report {
 
     /// What is in order in the sections that `shown` names, then the problems and the verdict.
     pub fn print(&self, shown: impl Fn(&str) -> bool) {
-        let mut section = "";
+        let (mut section, mut text) = ("", String::new());
         for f in self.findings.iter().filter(|f| f.grade == Grade::Good && shown(f.section)) {
             if f.section != section {
                 section = f.section;
-                println!("{section}");
+                text += &format!("{section}\n");
             }
-            f.print("");
+            text += &f.text("");
         }
         if self.problems().next().is_some() {
-            println!("problems");
-            self.problems().for_each(|f| f.print(&format!("{}: ", f.section)));
+            text += "problems\n";
+            self.problems().for_each(|f| text += &f.text(&format!("{}: ", f.section)));
         }
-        println!("{}", self.verdict());
+        output::write(&format!("{text}{}\n", self.verdict()));
     }
 
     fn verdict(&self) -> String {
@@ -95,21 +96,19 @@ impl Report {
         all.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         all.insert("problems".into(), self.problems().map(problem).collect());
         all.insert("verdict".into(), if self.is_broken() { "broken" } else { "good" }.into());
-        println!("{:#}", Value::Object(all));
+        output::write(&format!("{:#}\n", Value::Object(all)));
     }
 }
 
 impl Finding {
-    fn print(&self, before: &str) {
+    fn text(&self, before: &str) -> String {
         let sign = match self.grade {
             Grade::Good => "   ",
             Grade::Odd => " ? ",
             Grade::Broken => " ! ",
         };
-        println!("{sign}{before}{}", self.text);
-        if let Some(mend) = &self.mend {
-            println!("     to mend it: {mend}");
-        }
+        let mend = self.mend.as_ref().map_or(String::new(), |mend| format!("     to mend it: {mend}\n"));
+        format!("{sign}{before}{}\n{mend}", self.text)
     }
 }
 

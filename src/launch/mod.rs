@@ -43,7 +43,6 @@ use output::Format;
 use place::Place;
 use plan::Planned;
 use state::{Launch, Own};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fmt, fs, io};
@@ -227,7 +226,8 @@ fn go(
     };
     let jobs = plan::plan(manifest, &place).map_err(problem)?;
     if args.dry_run {
-        jobs.iter().for_each(|job| say(&format!("# {}\n{}\n", job.name, job.line(quote))));
+        let lines = jobs.iter().map(|job| format!("# {}\n{}\n", job.name, job.line(quote)));
+        crate::output::write(&lines.collect::<String>());
         return Ok(0);
     }
     if place.allocation.is_none() && manifest.jobs.iter().any(|job| job.slurm.is_some()) {
@@ -329,7 +329,7 @@ fn write_script(
     if are_several && are_names_private {
         return Err(problem(plan::NO_COMMON_NAMES.into()));
     }
-    print!("{text}");
+    crate::output::write(&text);
     Ok(0)
 }
 
@@ -348,19 +348,14 @@ fn status(args: &Args) -> Result<u8, LaunchError> {
     let all = state::running(args.manifest.as_deref());
     if args.json {
         let told: Vec<_> = all.iter().map(|launch| launch.told.clone()).collect();
-        say(&format!("{:#}\n", serde_json::Value::from(told)));
+        crate::output::write(&format!("{:#}\n", serde_json::Value::from(told)));
     } else {
-        all.iter().for_each(|launch| say(&table(launch)));
+        crate::output::write(&all.iter().map(table).collect::<String>());
     }
     if all.is_empty() && !args.json {
         return Err(LaunchError::NotRunning(args.manifest.clone()));
     }
     Ok(u8::from(all.is_empty()))
-}
-
-/// To stdout, which may have no reader any more.
-fn say(text: &str) {
-    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 fn table(launch: &Launch) -> String {
@@ -397,7 +392,7 @@ fn stop(args: &Args) -> Result<u8, LaunchError> {
         [one] => {
             one.stop().map_err(LaunchError::Stop)?;
             if !args.json {
-                say(&format!("run {} has ended\n", one.text("run")));
+                crate::output::write(&format!("run {} has ended\n", one.text("run")));
             }
             Ok(0)
         }

@@ -71,10 +71,10 @@ pub struct Registry {
     process: [u8; 16],
 }
 
-const NOT_ALLOWED: &str = "not allowed by MPI_CONNECT_LANES";
-const NOT_HERE: &str = "not to be had here";
+const NOT_ALLOWED: &str = "this side's MPI_CONNECT_LANES does not allow it";
+const NOT_HERE: &str = "this side cannot have it";
 /// Why a transport is not used that an operator has taken out of use.
-pub const TAKEN_OUT: &str = "taken out of use";
+pub const TAKEN_OUT: &str = "this side has taken it out of use";
 
 impl Registry {
     /// Opens the transports that the settings allow. A transport that others can replace is left out with a message in the log;

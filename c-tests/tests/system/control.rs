@@ -14,10 +14,16 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two jobs, of three ranks and of two, that are joined and exchange messages. They have given their names back.
 pub fn joined(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)]) -> [Job; 2] {
+    joined_but(scene, a, b, settings, &[])
+}
+
+/// The same, but that a rank of the first job finalizes at once, if one is given.
+fn joined_but(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)], leaves: &[&str]) -> [Job; 2] {
     let place = |name: &str| scene.path(name).to_str().expect("plain text").to_owned();
     let start = |mpi, ranks, mine: &str, theirs: &str| {
         let signs = [place(&format!("{mine}-busy")), place("end")];
-        let launch = Launch::new(mpi, ranks, "controlled", &[mine, theirs, &signs[0], &signs[1]]);
+        let all = [&[mine, theirs, &signs[0], &signs[1]], if mine == "air" { leaves } else { &[] }].concat();
+        let launch = Launch::new(mpi, ranks, "controlled", &all);
         scene.start(launch.envs(settings))
     };
     let jobs = [start(a, 3, "air", "ocean"), start(b, 2, "ocean", "air")];
@@ -95,6 +101,18 @@ fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
         let done = ctl(&scene, None, &["ice", "lanes"]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no job 'ice'"), &said);
+        // Which ranks there are is told to who names another one.
+        for (words, ranks) in [
+            (&["air", "switch", "tcp", "--rank", "-1"][..], "'air' has no rank -1: its ranks are 0 to 2"),
+            (
+                &["air", "switch", "tcp", "--peer", "ocean", "--peer-rank", "7"][..],
+                "'ocean' has no rank 7: its ranks are 0 to 1",
+            ),
+        ] {
+            let done = ctl(&scene, None, words);
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            scene.require(done.status.code() == Some(2) && said.contains(ranks), &said);
+        }
         // So is a wrong command line, for scripts too.
         let done = ctl(&scene, None, &["air", "switch", "ethernet", "--json"]);
         let said: Option<Value> = serde_json::from_slice(&done.stdout).ok();
@@ -141,6 +159,19 @@ fn an_operator_watches() {
         scene.require(looks.len() == 3 && looks.is_sorted(), &format!("messages flow from look to look: {looks:?}"));
         scene.require(ended(&mut watching).is_some(), "it ends when nobody reads any more");
 
+        // One who watches until the end learns that it is one.
+        let to_the_end = |name: &str| {
+            let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
+            let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
+            let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
+            let mut first = String::new();
+            looks.read_line(&mut first).expect("text");
+            scene.require(first.starts_with("RANK"), &first);
+            std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+            watching
+        };
+        let mut watching = ["air", "ocean"].map(to_the_end);
+
         let all = ["top", "air", "--every", "0.2", "--timeout", "600"];
         let top = |words: &[&str]| operator(&scene, None, &[&all, words].concat());
         let said = String::from_utf8(top(&["--once"]).output().expect("mpi-connect").stdout).expect("text");
@@ -179,6 +210,78 @@ fn an_operator_watches() {
         scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);
+        for watching in &mut watching {
+            let (over, mut said) = (ended(watching), String::new());
+            watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+            let is_told = said.trim_end().ends_with("has ended") && over.is_some_and(|status| status.success());
+            scene.require(is_told, &format!("{over:?}: {said}"));
+        }
+    }
+}
+
+/// Who watches a job that is killed is told that it is lost.
+#[test]
+fn a_job_that_is_killed_has_not_ended() {
+    for (a, b) in Mpi::some_couples() {
+        let scene = Scene::new(format!("{} is killed beside {} and watched", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[]);
+        let mut watching = operator(&scene, None, &["ctl", "air", "lanes", "--watch", "--every", "0.2"]);
+        let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
+        let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
+        looks.read_line(&mut String::new()).expect("text");
+        std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+        for process in json(&scene, "air").0["processes"].as_array().expect("processes") {
+            let pid = process["pid"].as_i64().expect("a pid") as i32;
+            kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
+        }
+        let (over, mut said) = (ended(&mut watching), String::new());
+        watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        scene.require(over.and_then(|status| status.code()) == Some(1) && !said.contains("has ended"), &said);
+        // The other one has lost its peer, and is ended with the scene.
+        drop(jobs);
+    }
+}
+
+/// A rank that finalizes before the others has left, and is not dead.
+#[test]
+fn a_rank_that_has_finalized_has_left() {
+    for (a, b) in Mpi::some_couples() {
+        let scene = Scene::new(format!("a rank of {} beside {} finalizes", a.name, b.name));
+        let jobs = joined_but(&scene, a, b, &[], &["2"]);
+        let state = || json(&scene, "air").0["processes"][2]["state"].as_str().unwrap_or_default().to_owned();
+        scene.require(wait_until(LIMIT, || state() == "left"), &format!("{:#}", json(&scene, "air").0));
+        let (all, code) = json(&scene, "air");
+        scene.require(code == 0, &format!("nothing is amiss: {all:#}"));
+        let held = ctl(&scene, None, &["air", "hold"]);
+        let said = String::from_utf8_lossy(&held.stdout).into_owned();
+        let is_told = said.contains("ranks 0-1: done") && said.contains("rank 2: left: it has called MPI_Finalize");
+        scene.require(held.status.success() && is_told, &said);
+        ctl(&scene, None, &["air", "resume"]);
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+/// The summary counts what MPI_Finalize delivers.
+#[test]
+fn last_words_are_counted() {
+    for (a, b) in Mpi::some_couples() {
+        let scene = Scene::new(format!("last words of {} to {}", a.name, b.name));
+        let place = |name: &str| scene.path(name).to_str().expect("plain text").to_owned();
+        let start = |mpi, names: [&str; 2], how| {
+            let words = [names[0], names[1], how, &place("stopped"), &place("finalizing")];
+            scene.start(Launch::new(mpi, 2, "last_words", &words).env("MPI_CONNECT_SUMMARY", "1"))
+        };
+        let jobs = [start(a, ["air", "ocean"], "says"), start(b, ["ocean", "air"], "hears")];
+        let finalizes = || scene.path("finalizing.0").exists() && scene.path("finalizing.1").exists();
+        scene.require(wait_until(LIMIT, finalizes), "both have said their words");
+        let pid = fs::read_to_string(scene.path("stopped")).expect("a sign").trim().parse().expect("a pid");
+        kill(Pid::from_raw(pid), Signal::SIGCONT).expect("it is there");
+        let [air, _] = scene.pass(jobs, LIMIT);
+        let lines = air.stderr.lines().filter(|line| line.contains("summary: 'air' to 'ocean' over "));
+        let count = |line: &str| line.split(": ").nth(2).and_then(|said| said.split(' ').next()?.parse::<u64>().ok());
+        let sent: u64 = lines.filter_map(count).sum();
+        scene.require(sent == 2, &format!("two messages, not {sent}:\n{}", air.stderr));
     }
 }
 

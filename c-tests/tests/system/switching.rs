@@ -57,7 +57,16 @@ fn an_operator_changes_what_carries_the_messages() {
             let said = String::from_utf8_lossy(&none.stdout).into_owned();
             scene.require(none.status.code() == Some(1) && said.contains("ranks 0-1: no pair"), &said);
         }
-        order(&scene, &["air", "stop-using", "shm"]);
+        let said = order(&scene, &["air", "stop-using", "shm"]).to_string();
+        scene.require(said.contains("have left it") || said.contains("has left it"), &said);
+        let said = order(&scene, &["air", "stop-using", "shm"]).to_string();
+        scene.require(said.contains("it was not in use"), &said);
+        let refused = ctl(&scene, None, &["air", "switch", "shm"]);
+        let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+        scene.require(said.contains("rank 0 of 'ocean': this side has taken it out of use"), &said);
+        let refused = ctl(&scene, None, &["ocean", "switch", "shm"]);
+        let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+        scene.require(said.contains("rank 0 of 'air': the other side offers none"), &said);
         scene.require(mapped(&scene, "air") == 0, "no shared memory is left");
         is_over("tcp");
         order(&scene, &["ocean", "switch", "best"]);
@@ -65,7 +74,8 @@ fn an_operator_changes_what_carries_the_messages() {
         let done = ctl(&scene, None, &["air", "stop-using", "tcp"]);
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no other transport"), &said);
-        order(&scene, &["air", "use", "shm"]);
+        let said = order(&scene, &["air", "use", "shm"]).to_string();
+        scene.require(said.contains("rank 0 of 'ocean': tcp is ordered"), &said);
         is_over("tcp");
         let why = json(&scene, "air").0["processes"][0]["pairs"].to_string();
         scene.require(why.contains("\"why\":\"ordered\""), &format!("an order stands until another: {why}"));

@@ -8,7 +8,7 @@ use super::turns::Turns;
 use super::visit::{Place, Visit};
 use super::visitors::{Ticket, Visitors};
 use files::{Folders, Shelf};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -70,6 +70,8 @@ struct Led {
     secret: JobSecret,
     /// The number of the last command that changes something.
     serial: u64,
+    /// The members that have said that they leave.
+    left: BTreeSet<u32>,
     /// Who has given it, in which visit and when, while it is under way.
     changing: Option<(Asker, Ticket, Instant)>,
     turns: Turns,
@@ -245,7 +247,8 @@ impl Desk {
     /// This process leads one more job.
     pub(crate) fn lead(&self, incarnation: u64, name: &str, members: Vec<Contact>, secret: JobSecret) {
         let (name, members) = (name.to_owned(), members.into());
-        let led = Led { name, members, secret, serial: 0, changing: None, turns: Turns::default() };
+        let (left, turns) = (BTreeSet::new(), Turns::default());
+        let led = Led { name, members, secret, serial: 0, left, changing: None, turns };
         self.lock().led.insert(incarnation, led);
     }
 
@@ -416,30 +419,43 @@ impl Desk {
         self.lock().late.remove(&to);
     }
 
-    // ---- sums
+    // ---- members that finalize
 
-    /// This process has told the figures of a member of a job that is led here. Whether it is led here, and the process that one.
-    pub(crate) fn sum(&self, incarnation: u64, rank: u32, report: &Report, process: [u8; 16]) -> bool {
+    /// A process that finalizes tells its figures as a member of a job that is led here, or that it leaves (`leaves`). Whether it
+    /// is led here, and the process that one.
+    pub(crate) fn hear(&self, job: (u64, u32), report: Option<&Report>, leaves: bool, process: [u8; 16]) -> bool {
+        let (incarnation, rank) = job;
         let mut state = self.lock();
-        let member = state.led.get(&incarnation).and_then(|led| led.members.get(rank as usize));
-        let is_member = member.is_some_and(|member| member.process == process);
-        if is_member {
-            state.sums.entry(incarnation).or_default().insert(rank, report.clone());
-            self.changed.notify_all();
+        let Some(led) = state.led.get_mut(&incarnation) else { return false };
+        if led.members.get(rank as usize).is_none_or(|member| member.process != process) {
+            return false;
         }
-        is_member
+        if leaves {
+            led.left.insert(rank);
+        }
+        if let Some(report) = report {
+            state.sums.entry(incarnation).or_default().insert(rank, report.clone());
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// The members of a job that is led here which have said that they leave.
+    pub(crate) fn left(&self, incarnation: u64) -> BTreeSet<u32> {
+        self.lock().led.get(&incarnation).map(|led| led.left.clone()).unwrap_or_default()
     }
 
     /// See [`crate::Node::told_by_members`].
     pub(crate) fn sums(&self, incarnation: u64, size: u32, limit: Duration) -> Vec<(u32, Report)> {
         let mut state = self.lock();
-        let (mut have, mut until) = (0, Instant::now() + limit);
-        loop {
-            let now = state.sums.get(&incarnation).map_or(0, BTreeMap::len);
-            if now > have {
-                (have, until) = (now, Instant::now() + limit);
+        let (mut heard, mut until) = (0, Instant::now() + limit);
+        while let Some(led) = state.led.get(&incarnation) {
+            let left = led.left.len();
+            let now = left + state.sums.get(&incarnation).map_or(0, BTreeMap::len);
+            if now > heard {
+                (heard, until) = (now, Instant::now() + limit);
             }
-            if have + 1 >= size as usize || !state.led.contains_key(&incarnation) {
+            if left + 1 >= size as usize {
                 break;
             }
             match self.wait(state, until) {

@@ -210,8 +210,10 @@ fn who_has_not_the_secret_of_a_job_commands_none_of_its_members() {
 fn sums_are_those_of_members_and_nobody_waits_for_ever() {
     let desk = Desk::default();
     desk.lead(7, "air", vec![contact(), contact(), contact()], [5; 16]);
-    assert!(desk.sum(7, 1, &Report::default(), [1; 16]) && !desk.sum(7, 3, &Report::default(), [1; 16]));
-    assert!(!desk.sum(8, 1, &Report::default(), [1; 16]), "it is led elsewhere");
+    let sum = |job, by| desk.hear(job, Some(&Report::default()), false, [by; 16]);
+    assert!(sum((7, 1), 1) && !sum((7, 3), 1) && !sum((7, 1), 2), "a member speaks for itself");
+    assert!(!sum((8, 1), 1), "it is led elsewhere");
     assert_eq!(desk.sums(7, 3, Duration::from_millis(1)).len(), 1, "one has said nothing");
     assert_eq!(desk.sums(7, 1, LONG).len(), 0, "there is nobody else");
+    assert!(desk.hear((7, 2), None, true, [1; 16]) && desk.left(7).into_iter().eq([2]) && desk.left(8).is_empty());
 }

@@ -19,8 +19,8 @@ pub(crate) enum Begun {
     Hold,
     /// The process comes back.
     Resume,
-    /// This transport is taken out of use.
-    StopUsing(String),
+    /// This transport is taken out of use, and so many pairs leave it.
+    StopUsing(String, usize),
 }
 
 impl Core {
@@ -56,14 +56,15 @@ impl Core {
                 n => What::Done(format!("{n} of its processes are waited for no longer")),
             }),
             Command::StopUsing(transport) => match self.stop_using(transport) {
-                Ok(()) => Err(Begun::StopUsing(transport.clone())),
+                Ok(Some(pairs)) => Err(Begun::StopUsing(transport.clone(), pairs)),
+                Ok(None) => Ok(What::Done("it was not in use".into())),
                 Err(e) => Ok(What::Refused(e.to_string())),
             },
             Command::Use(transport) => match self.use_again(transport) {
-                Ok(()) => Err(Begun::Uses(Moved { begun: self.moving(), ..Moved::default() })),
+                Ok(moved) => Err(Begun::Uses(moved)),
                 Err(e) => Ok(What::Refused(e.to_string())),
             },
-            Command::Sum(..) => Ok(What::Refused("it is for the leader".into())),
+            Command::Sum(..) | Command::Left(..) => Ok(What::Refused("it is for the leader".into())),
             Command::Files => Ok(What::Refused("it is for a connection of its own".into())),
         }
     }
@@ -90,19 +91,16 @@ impl Core {
             Begun::Resume if self.is_resuming() => None,
             Begun::Resume if self.is_to_be_held() => Some(What::Overtaken),
             Begun::Resume => Some(What::Done(String::new())),
-            Begun::StopUsing(transport) => (!self.uses(transport)).then(|| What::Done(String::new())),
+            Begun::StopUsing(transport, _) if self.uses(transport) => None,
+            Begun::StopUsing(_, 0) => Some(What::Done("no pair used it".into())),
+            Begun::StopUsing(_, 1) => Some(What::Done("1 pair has left it".into())),
+            Begun::StopUsing(_, pairs) => Some(What::Done(format!("{pairs} pairs have left it"))),
         }
     }
 
-    /// The processes that do not know that this one is held: the first few, and how many others.
+    /// The processes that do not know that this one is held.
     fn untold_in_words(&self, all: usize) -> String {
-        let mut named: Vec<String> = self.session.untold().take(MOST_NAMED).map(|of| of.to_string()).collect();
-        match all - named.len() {
-            0 => (),
-            1 => named.push("another one".into()),
-            more => named.push(format!("{more} others")),
-        }
-        named.join(", ")
+        named(self.session.untold().map(|of| of.to_string()), all, ", ")
     }
 
     fn all_moved(&self, moved: &Moved) -> Option<What> {
@@ -114,13 +112,40 @@ impl Core {
         }
         let arrived = moved.begun.len() - stay.len();
         stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
-        let all = arrived + moved.there + stay.len();
-        Some(match stay.first() {
-            None if all == 0 => What::NoPair,
-            None => What::Done(format!("{arrived} of {all} pairs moved, {} had nothing to leave", moved.there)),
-            Some(first) => What::Refused(format!("{} of {all} pairs stay where they are; {first}", stay.len())),
-        })
+        let all = arrived + moved.there + moved.unconnected + stay.len();
+        if all == 0 {
+            return Some(What::NoPair);
+        }
+        if !stay.is_empty() {
+            let (few, number) = (pairs(stay.len(), all), stay.len());
+            let verb = if number == 1 { "stays where it is" } else { "stay where they are" };
+            return Some(What::Refused(format!("{few} {verb}: {}", named(stay.into_iter(), number, "; "))));
+        }
+        let mut parts = vec![format!("{} moved", pairs(arrived, all))];
+        if moved.there > 0 {
+            parts.push(format!("{} used it already", moved.there));
+        }
+        if moved.unconnected > 0 {
+            parts.push(format!("{} not connected yet", moved.unconnected));
+        }
+        Some(What::Done(parts.join(", ")))
     }
+}
+
+/// `1 of 3 pairs`.
+fn pairs(some: usize, all: usize) -> String {
+    format!("{some} of {all} {}", if all == 1 { "pair" } else { "pairs" })
+}
+
+/// The first few of these, of which there are so many, and how many others.
+fn named(all: impl Iterator<Item = String>, number: usize, between: &str) -> String {
+    let mut named: Vec<String> = all.take(MOST_NAMED).collect();
+    match number - named.len() {
+        0 => (),
+        1 => named.push("another one".into()),
+        more => named.push(format!("{more} others")),
+    }
+    named.join(between)
 }
 
 /// A command in words, for the log.
@@ -137,5 +162,6 @@ fn describe(command: &Command) -> String {
         Command::GiveUp(job) => format!("give up '{job}'"),
         Command::Files => "files".into(),
         Command::Sum(rank, _) => format!("figures of rank {rank}"),
+        Command::Left(rank, _) => format!("rank {rank} leaves"),
     }
 }

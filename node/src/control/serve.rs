@@ -10,7 +10,6 @@ use super::visit::{Place, Visit};
 use super::visitors::Ticket;
 use crate::shared::Shared;
 use crate::thread::begin;
-use base::ProcId;
 use base::ident::random;
 use files::Folders;
 use session::Group;
@@ -19,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transports::control::{ControlStream, HEAD, Part, sleep};
-use transports::registry::{Commanding, Heard, Unheard, command};
+use transports::registry::{self, Commanding, Heard, Unheard};
 use wire::Contact;
 use wire::control::{Addressee, Answer, Command, JobSecret, MAX_ANSWER, MAX_REQUEST, Member, Outcome, Request, What};
 
@@ -165,13 +164,19 @@ fn answer(shared: &Arc<Shared>, desk: &Arc<Desk>, request: Request, visit: &Visi
                 None => Answer::NoSuchJob,
             }
         }
-        Addressee::Member(incarnation, rank) => match &request.command {
-            Command::Sum(of, report) if desk.sum(incarnation, *of, report, visit.asker().process) => {
-                let outcome = Outcome { rank, what: What::Done(String::new()) };
-                Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
+        Addressee::Member(incarnation, rank) => {
+            let process = visit.asker().process;
+            let is_member = match &request.command {
+                Command::Sum(of, report) => desk.hear((incarnation, *of), Some(report), false, process),
+                Command::Left(of, report) => desk.hear((incarnation, *of), report.as_deref(), true, process),
+                _ => false,
+            };
+            if !is_member {
+                return Answer::NoSuchJob;
             }
-            _ => Answer::NoSuchJob,
-        },
+            let outcome = Outcome { rank, what: What::Done(String::new()) };
+            Answer::Outcomes { repeated: false, outcomes: vec![outcome] }
+        }
         Addressee::Passed(incarnation, rank, secret) => {
             let group = shared.lock().session.own_group(incarnation);
             match group.filter(|group| group.rank == rank && desk.is_of_job(incarnation, &secret)) {
@@ -205,9 +210,14 @@ fn lead(
         return Answer::Busy;
     }
     let own = shared.lock().session.own_group(incarnation).map_or(0, |group| group.rank);
-    let all = (0u32..).zip(contacts).filter(|(rank, _)| *rank != own);
+    let left = desk.left(incarnation);
+    let all = (0u32..).zip(contacts).filter(|(rank, _)| *rank != own && !left.contains(rank));
     let members = all.map(|(rank, contact)| Member { rank, contact: contact.clone() }).collect();
     let (id, changes) = (request.id, request.command.changes());
+    if changes && visit.has_ended() {
+        // This process was stopped, and whoever asked has been told that nothing is done any more.
+        return Answer::Busy;
+    }
     let serial = match changes.then(|| desk.give(incarnation, id, visit)) {
         None => 0,
         Some(Given::Next(serial)) => serial,
@@ -217,6 +227,8 @@ fn lead(
     };
     let request = Request { serial, members, ..request };
     let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, secret), own, visit);
+    let has_left = |rank| Outcome { rank, what: What::Left("it has called MPI_Finalize".into()) };
+    outcomes.extend(left.into_iter().map(has_left));
     outcomes.sort_by_key(|outcome| outcome.rank);
     let answer = Answer::Outcomes { repeated: false, outcomes };
     if changes {
@@ -263,24 +275,27 @@ fn pass_on(
     (repeated, outcomes)
 }
 
-/// See [`crate::Node::tell_leader`].
-pub(crate) fn tell_leader(shared: &Arc<Shared>, group: ProcId, leader: &Contact, until: Instant) -> bool {
-    let (report, trust, host) = shared.with(|core| {
-        let report = core.report(group.incarnation);
-        (report, core.trust.clone(), core.session.own().host)
-    });
+/// Tells the leader of a job something about this member of it, before `until`. Whether the leader has got it.
+pub(crate) fn tell_leader(
+    shared: &Arc<Shared>,
+    incarnation: u64,
+    leader: &Contact,
+    command: Command,
+    until: Instant,
+) -> bool {
+    let (trust, host) = shared.with(|core| (core.trust.clone(), core.session.own().host));
     let request = Request {
         id: random(),
         serial: 0,
         limit: 1000,
-        to: Addressee::Member(group.incarnation, 0),
-        command: Command::Sum(group.rank, Box::new(report)),
+        to: Addressee::Member(incarnation, 0),
+        command,
         members: Vec::new(),
     };
     let body = request.encode();
     let desk = Desk::default();
     while go_on(&desk, NO_TICKET, until).is_ok() {
-        let mut dial = command(leader, host, &trust);
+        let mut dial = registry::command(leader, host, &trust);
         match told(&desk, &mut dial, &body, until) {
             Ok(answer) => return matches!(answer, Answer::Outcomes { .. }),
             Err(Untold::ForGood) => return false,

@@ -252,7 +252,9 @@ impl Child {
             Ok(None) => Step::NotYet,
             Ok(Some(body)) => match Answer::decode(&body) {
                 Ok(Answer::Outcomes { outcomes, .. }) => Step::Answered(outcomes),
-                Ok(Answer::NoSuchJob) => Step::Lost(What::Dead("it has left the job".into()), false),
+                Ok(Answer::NoSuchJob) => {
+                    Step::Lost(What::Left("it has no connection of this job any more".into()), false)
+                }
                 Ok(Answer::Busy) => Step::Lost(What::NotAnswering, true),
                 Ok(Answer::Malformed) | Err(_) => {
                     Step::Lost(What::Refused("it is of another release of mpi-connect".into()), false)

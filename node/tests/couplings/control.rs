@@ -262,17 +262,61 @@ fn what_cannot_be_read_is_answered_with_that() {
     assert!(proved(addresses(&team.nodes[0])[0], &member(3)).is_ok());
 }
 
+/// The figures that count are those with which a member leaves, and until then the last ones.
 #[test]
 fn members_that_finalize_tell_their_leader() {
-    let team = Team::new(3, "sums", &[]);
+    let team = Team::new(4, "sums", &[]);
     let until = Instant::now() + LONG;
-    for rank in 1..3 {
-        let me = ProcId { incarnation: team.incarnation, rank };
-        assert!(team.nodes[rank as usize].tell_leader(me, &team.leader(), until));
+    let me = |rank| ProcId { incarnation: team.incarnation, rank };
+    for rank in 1..4 {
+        assert!(team.nodes[rank as usize].tell_figures(me(rank), &team.leader(), until));
     }
-    let sums = team.nodes[0].told_by_members(team.incarnation, 3, LONG);
-    assert_eq!(sums.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [1, 2]);
+    // One is still about to deliver something.
+    for rank in 1..3 {
+        assert!(team.nodes[rank as usize].tell_left(me(rank), &team.leader(), true, until));
+    }
+    let short = Duration::from_millis(200);
+    let sums = team.nodes[0].told_by_members(team.incarnation, 4, short);
+    assert_eq!(sums.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(team.nodes[3].tell_left(me(3), &team.leader(), true, until));
+    let begun = Instant::now();
+    let sums = team.nodes[0].told_by_members(team.incarnation, 4, LONG);
+    assert_eq!(sums.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [3], "those before were taken");
+    assert!(begun.elapsed() < LONG, "all have left");
     team.nodes[0].kill();
-    let me = ProcId { incarnation: team.incarnation, rank: 1 };
-    assert!(!team.nodes[1].tell_leader(me, &team.leader(), until), "and do not wait for one that is gone");
+    assert!(!team.nodes[1].tell_figures(me(1), &team.leader(), until), "and do not wait for one that is gone");
+}
+
+/// A member that has finalized is not taken for dead, and what is ordered of the others is done by all.
+#[test]
+fn a_process_that_has_finalized_is_told_as_that() {
+    let team = Team::new(4, "left", &[]);
+    let me = ProcId { incarnation: team.incarnation, rank: 2 };
+    assert!(team.nodes[2].tell_left(me, &team.leader(), false, Instant::now() + LONG));
+    team.nodes[2].kill();
+    team.nodes[3].kill();
+    let (_, all) = outcomes(give(&team.leader(), &request("left", 1, Command::Hold)));
+    let ranks: Vec<u32> = all.iter().map(|one| one.rank).collect();
+    assert_eq!(ranks, [0, 1, 2, 3]);
+    assert!(matches!(all[1].what, What::Done(_)) && matches!(all[3].what, What::Dead(_)), "{all:?}");
+    assert!(matches!(&all[2].what, What::Left(how) if how.contains("MPI_Finalize")), "{all:?}");
+}
+
+/// A leader that was stopped does nothing for an operator who has left meanwhile, and was told so.
+#[test]
+fn a_command_whose_operator_has_left_before_it_begins_is_not_done() {
+    let team = Team::new(2, "stopped", &[]);
+    let hold = request("stopped", 1, Command::Hold);
+    let mut stream = connect(&team.leader()).unwrap();
+    // As if it were stopped: nothing goes on without the lock.
+    team.nodes[0].inspect(|_| {
+        stream.say(&hold.encode());
+        while !stream.flush().unwrap() {
+            std::thread::yield_now();
+        }
+        drop(stream);
+    });
+    // It comes again, as the command comes whose connection is lost.
+    let (repeated, _) = outcomes(give(&team.leader(), &hold));
+    assert!(!repeated, "it had not been done");
 }

@@ -9,7 +9,7 @@ use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::{Config, Gone};
 use session::path::Limits;
-use session::{Action, AttemptId, Hold, NewLane, Pair, Session, SnapshotError};
+use session::{Action, AttemptId, Hold, NewLane, Ordered, Pair, Session, SnapshotError};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -875,7 +875,7 @@ impl World {
                 _ => None,
             };
             let now = self.now(x);
-            if self.procs[x].session.move_to(i, to, now) == Ok(true) {
+            if self.procs[x].session.move_to(i, to, now) == Ok(Ordered::Moves) {
                 self.figures.ordered += 1;
             }
             self.act(x);

@@ -398,11 +398,11 @@ fn enroll(
     let group = Group { incarnation, cookie, rank, size };
     ident::name_job(incarnation, &name);
     base::log::registered(&name, rank);
-    summary::note(&name, ProcId { incarnation, rank }, size, &contact);
     if rank != 0 {
         node.add_group(group);
         node.follow(incarnation, secret);
     }
+    summary::note(node, &name, ProcId { incarnation, rank }, size, &contact);
     Ok((name, group, lead))
 }
 

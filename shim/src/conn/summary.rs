@@ -1,20 +1,24 @@
-//! `MPI_CONNECT_SUMMARY=1`: in MPI_Finalize the leader of each registered job prints what went to and from each other job over
-//! which transport, and how long its processes waited.
+//! What members tell their leader in MPI_Finalize: that they leave and, with `MPI_CONNECT_SUMMARY=1`, their figures. The leader of
+//! each registered job then prints what went to and from each other job over which transport, and how long its processes waited.
 //!
-//! The members tell their figures to the leader by connections of their own, not by a collective of the MPI below: in
-//! MPI_Finalize nobody knows whether all processes take part. Invariant: nobody waits longer than [`LIMIT`] for somebody who says
-//! nothing.
+//! The figures are told twice: before MPI_Finalize delivers what it has to, which may take long or be in vain, and after it. They
+//! go by connections of their own, not by a collective of the MPI below: in MPI_Finalize nobody knows whether all processes take
+//! part. Invariant: nobody waits longer than [`LIMIT`] for somebody who says nothing.
 
 use base::ProcId;
 use base::settings;
 use node::figures::{Carried, Flow, Report};
 use node::{Contact, Node};
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the leader waits for the next process, and a process for the leader.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long a process waits for the leader that prints nothing.
+const LIMIT_LEFT: Duration = Duration::from_millis(500);
+/// Members of larger jobs leave without a word if nothing is printed.
+const MOST_LEAVING: u32 = 1024;
 
 /// This process in a job that was registered.
 struct Member {
@@ -32,24 +36,38 @@ fn is_on() -> bool {
 }
 
 /// A job was registered.
-pub fn note(name: &str, me: ProcId, size: u32, leader: &Contact) {
-    if is_on() {
-        let member = Member { name: name.to_owned(), me, size, leader: leader.clone() };
-        MEMBERS.lock().unwrap_or_else(PoisonError::into_inner).push(member);
+pub fn note(node: &Node, name: &str, me: ProcId, size: u32, leader: &Contact) {
+    let mut members = members();
+    if !is_on() {
+        // Nothing is told of those that are over.
+        members.retain(|member| node.knows_group(member.me.incarnation));
+    }
+    members.push(Member { name: name.to_owned(), me, size, leader: leader.clone() });
+}
+
+fn members() -> MutexGuard<'static, Vec<Member>> {
+    MEMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Before MPI_Finalize delivers anything: tells the leaders of all jobs that this process was a member of its figures so far.
+pub fn begin(node: &Node) {
+    for member in members().iter().filter(|member| is_on() && member.me.rank != 0) {
+        node.tell_figures(member.me, &member.leader, Instant::now() + LIMIT);
     }
 }
 
-/// Tells the leaders of all jobs that this process was a member of, and prints the summaries of those that it has led.
-pub fn print(node: &Node) {
-    let members = std::mem::take(&mut *MEMBERS.lock().unwrap_or_else(PoisonError::into_inner));
+/// Now that all is delivered: tells these leaders that this process leaves, and prints the summaries of the jobs that it has led.
+pub fn end(node: &Node) {
+    let members = std::mem::take(&mut *members());
     let (led, followed): (Vec<_>, Vec<_>) = members.into_iter().partition(|member| member.me.rank == 0);
+    let limit = if is_on() { LIMIT } else { LIMIT_LEFT };
     // First, since a leader of one job may wait for this process as the leader of another.
-    for member in followed {
-        if !node.tell_leader(member.me, &member.leader, Instant::now() + LIMIT) {
+    for member in followed.iter().filter(|member| is_on() || member.size <= MOST_LEAVING) {
+        if !node.tell_left(member.me, &member.leader, is_on(), Instant::now() + limit) && is_on() {
             base::log!(Info, "rank 0 of '{}' has not taken this process's part of the summary", member.name);
         }
     }
-    for Member { name, me, size, .. } in led {
+    for Member { name, me, size, .. } in led.into_iter().filter(|_| is_on()) {
         let mut all = vec![(0, node.report(me.incarnation))];
         if size > 1 {
             all.extend(node.told_by_members(me.incarnation, size, LIMIT));
@@ -93,7 +111,7 @@ fn text(name: &str, size: u32, all: &[(u32, Report)]) -> String {
     let mut lines = Vec::new();
     for sum in sums.values() {
         if sum.carried.is_empty() {
-            lines.push(format!("summary: '{name}' was not connected to '{}' before MPI_Finalize", sum.name));
+            lines.push(format!("summary: '{name}' was not connected to '{}'", sum.name));
         }
         for (transport, (sent, received)) in &sum.carried {
             lines.push(format!(

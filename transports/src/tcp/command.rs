@@ -53,7 +53,7 @@ pub enum Heard {
 pub enum Unheard {
     /// It has no address.
     NoAddress,
-    /// No process listens at its addresses any more.
+    /// No process listens at its addresses.
     Refused,
     /// Another process listens there.
     OtherProcess,
@@ -67,7 +67,7 @@ impl fmt::Display for Unheard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unheard::NoAddress => f.write_str("it listens at no address (see its MPI_CONNECT_LANES)"),
-            Unheard::Refused => f.write_str("nobody listens at its address any more"),
+            Unheard::Refused => f.write_str("nobody listens at its address"),
             Unheard::OtherProcess => f.write_str("another process has its address"),
             Unheard::Untrusted(why) => why.fmt(f),
             Unheard::Unreachable(e) => write!(f, "it cannot be reached: {e}"),

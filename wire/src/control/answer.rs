@@ -44,6 +44,8 @@ pub enum What {
     NotAnswering,
     /// There is no such process any more, for this reason.
     Dead(String),
+    /// It has left the job as it should, in this way.
+    Left(String),
     /// A later command came first.
     Overtaken,
     /// It has begun, and goes on.
@@ -137,6 +139,10 @@ impl Outcome {
                 out.put_u8(numbers::DEAD);
                 put_text(out, why, MAX_WORDS);
             }
+            What::Left(how) => {
+                out.put_u8(numbers::LEFT_JOB);
+                put_text(out, how, MAX_WORDS);
+            }
             What::Overtaken => out.put_u8(numbers::OVERTAKEN),
             What::UnderWay => out.put_u8(numbers::UNDER_WAY),
             What::NoPair => out.put_u8(numbers::NO_PAIR),
@@ -151,6 +157,7 @@ impl Outcome {
             numbers::REFUSED => What::Refused(text(from, MAX_WORDS)?),
             numbers::NOT_ANSWERING => What::NotAnswering,
             numbers::DEAD => What::Dead(text(from, MAX_WORDS)?),
+            numbers::LEFT_JOB => What::Left(text(from, MAX_WORDS)?),
             numbers::OVERTAKEN => What::Overtaken,
             numbers::UNDER_WAY => What::UnderWay,
             numbers::NO_PAIR => What::NoPair,

@@ -1,6 +1,6 @@
 //! What an operator, or another process of the job, asks: see [`super`].
 
-use super::{Report, list, put_list, put_rank, put_text, rank, text, whole};
+use super::{Report, flag, list, put_list, put_rank, put_text, rank, text, whole};
 use crate::Contact;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::MAX_NAME;
@@ -74,8 +74,10 @@ pub enum Command {
     Use(String),
     /// Wait no longer for processes of this other job that were held: they are judged as if they had not been.
     GiveUp(String),
-    /// The figures of a process that finalizes: its rank, and its report. For the leader.
+    /// The figures of a process that has begun to finalize: its rank, and its report. For the leader.
     Sum(u32, Box<Report>),
+    /// The process of this rank has ended its part in MPI_Finalize; and its last figures. For the leader.
+    Left(u32, Option<Box<Report>>),
     /// The connection is to carry files.
     Files,
 }
@@ -83,7 +85,7 @@ pub enum Command {
 impl Command {
     /// Whether it changes how the job is connected.
     pub fn changes(&self) -> bool {
-        !matches!(self, Command::Lanes | Command::Sum(..) | Command::Files)
+        !matches!(self, Command::Lanes | Command::Sum(..) | Command::Left(..) | Command::Files)
     }
 
     /// Whether nothing is left of an earlier command once this one is done.
@@ -181,6 +183,14 @@ impl Command {
                 out.put_u32(*rank);
                 report.encode(out);
             }
+            Command::Left(rank, report) => {
+                out.put_u8(numbers::LEFT);
+                out.put_u32(*rank);
+                out.put_u8(report.is_some().into());
+                if let Some(report) = report {
+                    report.encode(out);
+                }
+            }
             Command::Files => out.put_u8(numbers::FILES),
         }
     }
@@ -201,6 +211,10 @@ impl Command {
             numbers::GIVE_UP => Command::GiveUp(text(from, MAX_NAME)?),
             numbers::FILES => Command::Files,
             numbers::SUM => Command::Sum(from.u32()?, Box::new(Report::decode(from)?)),
+            numbers::LEFT => {
+                let (rank, has_report) = (from.u32()?, flag(from)?);
+                Command::Left(rank, has_report.then(|| Report::decode(from).map(Box::new)).transpose()?)
+            }
             _ => return Err(Malformed),
         })
     }

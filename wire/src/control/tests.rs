@@ -58,6 +58,8 @@ fn requests() -> Vec<Request> {
         Command::Use("shm".into()),
         Command::GiveUp("ocean".into()),
         Command::Sum(4, Box::new(full())),
+        Command::Left(4, Some(Box::new(full()))),
+        Command::Left(4, None),
     ];
     let to = [Addressee::Named("air".into()), Addressee::Member(0x1234, 7), Addressee::Passed(0x1234, 7, [9; 16])];
     let all = commands.into_iter().zip(to.into_iter().cycle());
@@ -80,6 +82,7 @@ fn answers() -> Vec<Answer> {
         What::Refused("why".into()),
         What::NotAnswering,
         What::Dead("refused".into()),
+        What::Left("finalized".into()),
         What::Overtaken,
         What::NoPair,
     ];
