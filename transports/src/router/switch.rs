@@ -152,11 +152,7 @@ impl Switch {
         }
         self.last += 1;
         let id = self.last;
-        let mut flags = EpollFlags::EPOLLIN;
-        flags.set(EpollFlags::EPOLLOUT, conn.is_connecting());
-        let is_watched =
-            conn.fd().is_some_and(|fd| self.epoll.add(fd, EpollEvent::new(flags, CONNS + u64::from(id))).is_ok());
-        if !is_watched {
+        if conn.watch(&self.epoll, CONNS + u64::from(id)).is_err() {
             return None;
         }
         self.conns.insert(id, conn);
@@ -171,9 +167,7 @@ impl Switch {
             self.ring_own();
         }
         let Some(conn) = self.conns.remove(&id) else { return };
-        if let Some(fd) = conn.fd() {
-            let _ = self.watching(&conn).delete(fd);
-        }
+        conn.unwatch(self.watching(&conn));
         let why = match conn.who() {
             Some(Who::Process(process)) => {
                 if self.processes.get(&process) == Some(&id) {
@@ -231,10 +225,11 @@ impl Switch {
         if conn.who().is_none() {
             return self.set_up(id);
         }
-        if events.contains(EpollFlags::EPOLLOUT) {
+        if events.contains(EpollFlags::EPOLLOUT) || conn.is_waiting() {
             self.touched.push(id);
         }
-        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+        conn.has_hung_up |= events.contains(EpollFlags::EPOLLRDHUP);
+        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
             self.read(id, None);
         }
     }
@@ -244,12 +239,8 @@ impl Switch {
         while let Some(conn) = self.conns.get_mut(&id) {
             let was_connecting = conn.is_connecting();
             let news = conn.set_up(&trust);
-            if was_connecting
-                && !conn.is_connecting()
-                && let Some(fd) = conn.fd()
-            {
-                let mut event = EpollEvent::new(EpollFlags::EPOLLIN, CONNS + u64::from(id));
-                let _ = self.epoll.modify(fd, &mut event);
+            if was_connecting && !conn.is_connecting() {
+                conn.watch_on(&self.epoll, CONNS + u64::from(id));
             }
             match news {
                 Ok(News::NotYet) => (),
@@ -274,7 +265,9 @@ impl Switch {
             }
         }
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        if conn.let_in(&self.listeners).is_err() {
+        conn.unwatch(&self.epoll);
+        let is_in = conn.let_in(&self.listeners).is_ok() && conn.watch(&self.epoll, CONNS + u64::from(id)).is_ok();
+        if !is_in {
             return self.drop_conn(id);
         }
         self.come(id, process);
@@ -335,12 +328,12 @@ impl Switch {
                 if waiting {
                     self.ring_own();
                 }
-            } else if std::mem::replace(&mut conn.writing, waiting) != waiting
-                && let Some(conn) = self.conns.get(&id)
-                && let Some(fd) = conn.fd()
-            {
-                let mut event = EpollEvent::new(conn.interest(), CONNS + u64::from(id));
-                let _ = self.watching(conn).modify(fd, &mut event);
+            } else if std::mem::replace(&mut conn.writing, waiting) != waiting {
+                let epoll = match &self.own {
+                    Some(own) if conn.is_of_own => &own.epoll,
+                    _ => &self.epoll,
+                };
+                conn.watch_on(epoll, CONNS + u64::from(id));
                 if !waiting {
                     self.has_room();
                 }

@@ -4,8 +4,9 @@
 
 use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
-use super::segment::Segment;
-use super::{doorbells, fence};
+use crate::memory::Segment;
+use super::doorbells;
+use crate::memory::fence;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{CONFIRMATION, MAX_PROOF};
 use base::protocol::shared::{FENCES, LAYOUT, READS, tail};

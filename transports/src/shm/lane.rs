@@ -9,7 +9,7 @@ use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
 use super::ring::{Consumer, Frame, NARROW, Plan, Popped, Producer};
-use super::segment::Segment;
+use crate::memory::Segment;
 use super::stores::StoreChoice;
 use crate::transport::Watched;
 use base::bytes::Malformed;

@@ -46,11 +46,10 @@ impl Switch {
             return;
         }
         let (from, to) = if is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
-        if let Some(fd) = conn.fd() {
-            let _ = from.delete(fd);
-            if let Err(e) = to.add(fd, EpollEvent::new(conn.interest(), CONNS + u64::from(id))) {
-                base::log!(Error, "epoll: {e}");
-            }
+        conn.unwatch(from);
+        conn.look_often(is_of_own);
+        if let Err(e) = conn.watch(to, CONNS + u64::from(id)) {
+            base::log!(Error, "epoll: {e}");
         }
     }
 

@@ -1,0 +1,158 @@
+//! The connection between a process and the router of its host: bytes go through memory that both map, a bell of each side wakes it, and the
+//! end of a local socket tells that the other one has died.
+//!
+//! Invariants: the bell of a side is readable, or the other side is about to ring it, unless that side is armed ([`Pipe`]); so whoever sleeps on
+//! it misses nothing. A side looks for a while before it is armed: while it does, the other side makes no system call for it.
+
+use super::bell::bell;
+use super::local::Raw;
+use super::pipe::{Pipe, Plan};
+use crate::ip::Kept;
+use crate::memory::Segment;
+use crate::stream::ByteStream;
+use base::bytes::Malformed;
+use base::protocol::router::PIPES_END;
+use nix::sys::eventfd::EventFd;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How often a side that has much else to look at looks for more before it is armed.
+pub(super) const PATIENT: u32 = 100;
+
+/// What a router hands a process with its listeners: the memory, the bell of the process, and its own.
+pub(super) const DESCRIPTORS: usize = 3;
+
+/// One end of such a connection.
+pub(super) struct Line {
+    socket: Raw,
+    pipe: Pipe<Segment>,
+    own: EventFd,
+    others: EventFd,
+    /// How often this looks for more before it is armed.
+    pub patience: u32,
+    /// How often it has found nothing, one time after the other.
+    vain: u32,
+}
+
+impl Line {
+    /// The router's end. The other one is handed to the process with these listeners.
+    pub fn open(socket: Raw, listeners: &[Kept]) -> io::Result<Line> {
+        let (memory, fd) = Segment::create(PIPES_END)?;
+        let (own, others) = (bell()?, bell()?);
+        // Neither is armed yet.
+        own.write(1)?;
+        others.write(1)?;
+        let handed = [fd, others.as_fd().try_clone_to_owned()?, own.as_fd().try_clone_to_owned()?];
+        socket.hand(listeners, &handed)?;
+        Ok(Line { socket, pipe: Pipe::new(memory, Plan::OURS, 1), own, others, patience: 1, vain: 0 })
+    }
+
+    /// The end of a process.
+    pub fn adopt(socket: Raw, handed: [OwnedFd; DESCRIPTORS]) -> io::Result<Line> {
+        let [fd, own, others] = handed;
+        let memory = Segment::adopt(fd, PIPES_END)?;
+        // SAFETY: they are written and read only, as the router's own are; any other descriptor gives errors.
+        let [own, others] = [own, others].map(|fd| unsafe { EventFd::from_owned_fd(fd) });
+        Ok(Line { socket, pipe: Pipe::new(memory, Plan::OURS, 0), own, others, patience: PATIENT, vain: 0 })
+    }
+
+    /// What is to be watched for reading, and what for the end.
+    pub fn fds(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        (self.own.as_fd(), self.socket.as_fd())
+    }
+
+    /// Whether the other side has ended. What it has written can still be read.
+    pub fn is_over(&self) -> bool {
+        self.socket.has_ended()
+    }
+
+    pub fn has_room(&mut self) -> bool {
+        self.pipe.has_room()
+    }
+
+    /// The bell is to tell of room too, or no longer.
+    pub fn wait_for_room(&mut self, yes: bool) {
+        self.pipe.wait_for_room(yes);
+        self.wake_if_needed();
+    }
+
+    /// Reads in place: `f` says how much it takes of what is there, which may not be all. `WouldBlock` if there is nothing, 0 at the end.
+    pub fn look(&mut self, f: impl FnOnce(&[u8]) -> usize) -> io::Result<usize> {
+        if !self.pipe.has_input() {
+            let is_over = self.rest();
+            if !is_over || !self.pipe.has_input() {
+                return if is_over { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) };
+            }
+        }
+        self.vain = 0;
+        let n = self.pipe.read(f).map_err(nonsense)?;
+        if n > 0 && self.pipe.must_ring_for_room() {
+            self.ring();
+        }
+        Ok(n)
+    }
+
+    /// Nothing has come: perhaps the other side is to ring from now on. Says at times that the other side has ended, if it has.
+    fn rest(&mut self) -> bool {
+        self.vain = self.vain.wrapping_add(1);
+        // If the bell is silent, the other side is about to ring it.
+        if self.vain >= self.patience && !self.pipe.is_armed() && self.own.read().is_ok() {
+            self.pipe.arm();
+            self.wake_if_needed();
+        }
+        self.vain.is_multiple_of(PATIENT) && self.is_over()
+    }
+
+    fn wake_if_needed(&mut self) {
+        if self.pipe.must_wake() {
+            // An error would mean that it is rung already.
+            let _ = self.own.write(1);
+        }
+    }
+
+    fn ring(&self) {
+        let _ = self.others.write(1);
+    }
+}
+
+fn nonsense(_: Malformed) -> io::Error {
+    ErrorKind::InvalidData.into()
+}
+
+impl ByteStream for Line {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let n = self.pipe.write(bufs.iter().map(|buf| &**buf)).map_err(nonsense)?;
+        if n == 0 && bufs.iter().any(|buf| !buf.is_empty()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        if self.pipe.must_ring() {
+            self.ring();
+        }
+        Ok(n)
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut got = 0;
+        for buf in bufs {
+            let mut to = &mut **buf;
+            while !to.is_empty() {
+                let copied = self.look(|there| {
+                    let n = there.len().min(to.len());
+                    to[..n].copy_from_slice(&there[..n]);
+                    n
+                });
+                match copied {
+                    Ok(n) => to = &mut to[n..],
+                    Err(e) if got == 0 => return Err(e),
+                    Err(_) => return Ok(got),
+                }
+                got += copied.unwrap_or(0);
+            }
+        }
+        Ok(got)
+    }
+
+    fn cut(&mut self) {
+        self.socket.cut();
+    }
+}
