@@ -4,7 +4,7 @@
 
 use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
 use super::into::Into;
-use super::line::{Line, PATIENT};
+use super::line::Line;
 use super::local::Raw;
 use crate::ip::{Kept, Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
@@ -170,13 +170,6 @@ impl Conn {
                 let mut event = EpollEvent::new(self.interest(), number);
                 let _ = self.fds().0.map(|fd| epoll.modify(fd, &mut event));
             }
-        }
-    }
-
-    /// Its process looks at it again and again, or no longer.
-    pub fn look_often(&mut self, yes: bool) {
-        if let Stage::Near(line, _) = &mut self.stage {
-            line.patience = if yes { PATIENT } else { 1 };
         }
     }
 

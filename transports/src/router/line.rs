@@ -1,8 +1,8 @@
 //! The connection between a process and the router of its host: bytes go through memory that both map, a bell of each side wakes it, and the
 //! end of a local socket tells that the other one has died.
 //!
-//! Invariants: the bell of a side is readable, or the other side is about to ring it, unless that side is armed ([`Pipe`]); so whoever sleeps on
-//! it misses nothing. A side looks for a while before it is armed: while it does, the other side makes no system call for it.
+//! Invariants: whoever sleeps on the bell has armed it before, or it is readable, or the other side is about to ring it. The bell is read once for
+//! each time that it was rung. While somebody looks without being told, it is not armed, and the other side makes no system call for it.
 
 use super::bell::bell;
 use super::local::Raw;
@@ -16,8 +16,8 @@ use nix::sys::eventfd::EventFd;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How often a side that has much else to look at looks for more before it is armed.
-pub(super) const PATIENT: u32 = 100;
+/// After so many looks that found nothing, it is looked whether the other side has ended.
+const IN_VAIN: u32 = 100;
 
 /// What a router hands a process with its listeners: the memory, the bell of the process, and its own.
 pub(super) const DESCRIPTORS: usize = 3;
@@ -28,10 +28,21 @@ pub(super) struct Line {
     pipe: Pipe<Segment>,
     own: EventFd,
     others: EventFd,
-    /// How often this looks for more before it is armed.
-    pub patience: u32,
-    /// How often it has found nothing, one time after the other.
+    bell: Bell,
+    /// Somebody looks again and again, and arms the bell before it sleeps.
+    is_looked_at: bool,
+    /// How often nothing was found, one time after the other.
     vain: u32,
+}
+
+/// What is known of the own bell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bell {
+    Silent,
+    /// The other side is to ring.
+    Armed,
+    /// It has been rung, or is about to be, and was not read.
+    Rung,
 }
 
 impl Line {
@@ -39,12 +50,9 @@ impl Line {
     pub fn open(socket: Raw, listeners: &[Kept]) -> io::Result<Line> {
         let (memory, fd) = Segment::create(PIPES_END)?;
         let (own, others) = (bell()?, bell()?);
-        // Neither is armed yet.
-        own.write(1)?;
-        others.write(1)?;
         let handed = [fd, others.as_fd().try_clone_to_owned()?, own.as_fd().try_clone_to_owned()?];
         socket.hand(listeners, &handed)?;
-        Ok(Line { socket, pipe: Pipe::new(memory, Plan::OURS, 1), own, others, patience: 1, vain: 0 })
+        Ok(Line::new(socket, Pipe::new(memory, Plan::OURS, 1), [own, others]))
     }
 
     /// The end of a process.
@@ -53,7 +61,13 @@ impl Line {
         let memory = Segment::adopt(fd, PIPES_END)?;
         // SAFETY: they are written and read only, as the router's own are; any other descriptor gives errors.
         let [own, others] = [own, others].map(|fd| unsafe { EventFd::from_owned_fd(fd) });
-        Ok(Line { socket, pipe: Pipe::new(memory, Plan::OURS, 0), own, others, patience: PATIENT, vain: 0 })
+        Ok(Line::new(socket, Pipe::new(memory, Plan::OURS, 0), [own, others]))
+    }
+
+    fn new(socket: Raw, pipe: Pipe<Segment>, [own, others]: [EventFd; 2]) -> Line {
+        let mut line = Line { socket, pipe, own, others, bell: Bell::Silent, is_looked_at: false, vain: 0 };
+        line.arm();
+        line
     }
 
     /// What is to be watched for reading, and what for the end.
@@ -73,7 +87,7 @@ impl Line {
     /// The bell is to tell of room too, or no longer.
     pub fn wait_for_room(&mut self, yes: bool) {
         self.pipe.wait_for_room(yes);
-        self.wake_if_needed();
+        self.ring_if_needed();
     }
 
     /// Reads in place: `f` says how much it takes of what is there, which may not be all. `WouldBlock` if there is nothing, 0 at the end.
@@ -92,21 +106,52 @@ impl Line {
         Ok(n)
     }
 
-    /// Nothing has come: perhaps the other side is to ring from now on. Says at times that the other side has ended, if it has.
+    /// Nothing has come. Says at times that the other side has ended, if it has.
     fn rest(&mut self) -> bool {
-        self.vain = self.vain.wrapping_add(1);
-        // If the bell is silent, the other side is about to ring it.
-        if self.vain >= self.patience && !self.pipe.is_armed() && self.own.read().is_ok() {
-            self.pipe.arm();
-            self.wake_if_needed();
+        if !self.is_looked_at {
+            self.arm();
         }
-        self.vain.is_multiple_of(PATIENT) && self.is_over()
+        self.vain = self.vain.wrapping_add(1);
+        self.vain.is_multiple_of(IN_VAIN) && self.is_over()
     }
 
-    fn wake_if_needed(&mut self) {
-        if self.pipe.must_wake() {
-            // An error would mean that it is rung already.
-            let _ = self.own.write(1);
+    /// Whether there is something to do. Who asks does so again and again, until the bell is armed; `silence`: nobody sleeps on it.
+    pub fn has_news(&mut self, silence: bool) -> bool {
+        self.is_looked_at = true;
+        if silence {
+            self.silence();
+        }
+        self.pipe.has_news()
+    }
+
+    /// Has the other side ring from now on. If there is something to do, the bell is rung already.
+    pub fn arm(&mut self) {
+        self.is_looked_at = false;
+        self.silence();
+        if self.bell == Bell::Silent {
+            self.pipe.arm();
+            self.bell = Bell::Armed;
+            self.ring_if_needed();
+        }
+    }
+
+    fn silence(&mut self) {
+        if self.bell == Bell::Armed && !self.pipe.is_armed() {
+            self.bell = Bell::Rung;
+        }
+        // It cannot be read yet if the other side is only about to ring it.
+        if self.bell == Bell::Rung && self.own.read().is_ok() {
+            self.bell = Bell::Silent;
+        }
+    }
+
+    fn ring_if_needed(&mut self) {
+        if self.bell == Bell::Armed && self.pipe.has_news() {
+            self.bell = Bell::Rung;
+            if self.pipe.disarm() {
+                // An error would mean that it is rung already.
+                let _ = self.own.write(1);
+            }
         }
     }
 

@@ -33,12 +33,11 @@ pub(super) struct Pipe<G> {
     read: u64,
     /// How many of ours the other side had read when that was looked at last.
     taken: u64,
-    armed: bool,
 }
 
 impl<G: SegmentView> Pipe<G> {
     pub fn new(memory: G, plan: Plan, side: usize) -> Pipe<G> {
-        Pipe { memory, plan, side, written: 0, read: 0, taken: 0, armed: false }
+        Pipe { memory, plan, side, written: 0, read: 0, taken: 0 }
     }
 
     fn own(&self, word: usize) -> usize {
@@ -138,29 +137,24 @@ impl<G: SegmentView> Pipe<G> {
         self.room(1) != Ok(0)
     }
 
-    fn waits(&self) -> bool {
-        self.memory.load(self.own(WAITS), Relaxed) != 0
+    /// Whether there is something to do.
+    pub fn has_news(&mut self) -> bool {
+        self.has_input() || self.memory.load(self.own(WAITS), Relaxed) != 0 && self.has_room()
     }
 
-    /// Whether the other side is to ring, and has not.
-    pub fn is_armed(&mut self) -> bool {
-        self.armed = self.armed && self.memory.load(self.own(ASLEEP), Relaxed) != 0;
-        self.armed
-    }
-
-    /// Has the other side ring from now on. [`Pipe::must_wake`] is to be asked then.
+    /// Has the other side ring from now on. [`Pipe::has_news`] is to be asked then.
     pub fn arm(&mut self) {
         self.memory.swap(self.own(ASLEEP), 1, SeqCst);
         self.memory.fence();
-        self.armed = true;
     }
 
-    /// Whether this side is to ring for itself: it is armed, there is something to do, and the other side may not have seen that it is to ring.
-    pub fn must_wake(&mut self) -> bool {
-        if !self.armed || !self.has_input() && !(self.waits() && self.has_room()) {
-            return false;
-        }
-        self.armed = false;
+    /// Whether the other side has not rung since, nor is about to.
+    pub fn is_armed(&self) -> bool {
+        self.memory.load(self.own(ASLEEP), Relaxed) != 0
+    }
+
+    /// The other side is not to ring. False: it has, or is about to.
+    pub fn disarm(&mut self) -> bool {
         self.memory.swap(self.own(ASLEEP), 0, AcqRel) != 0
     }
 }

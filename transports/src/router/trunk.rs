@@ -214,6 +214,22 @@ impl Trunk {
         }
     }
 
+    /// Whether there is something to do of which no descriptor may tell, since whoever asks this asks again and again; `silence`: nobody
+    /// sleeps on the descriptors.
+    pub fn has_news(&self, silence: bool) -> bool {
+        match &mut self.lock().wire {
+            Wire::Line(line) => line.has_news(silence),
+            Wire::Own(_) => false,
+        }
+    }
+
+    /// Descriptors tell of everything from now on.
+    pub fn arm(&self) {
+        if let Wire::Line(line) = &mut self.lock().wire {
+            line.arm();
+        }
+    }
+
     pub fn is_broken(&self) -> bool {
         self.lock().broken
     }

@@ -47,7 +47,6 @@ impl Switch {
         }
         let (from, to) = if is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
         conn.unwatch(from);
-        conn.look_often(is_of_own);
         if let Err(e) = conn.watch(to, CONNS + u64::from(id)) {
             base::log!(Error, "epoll: {e}");
         }
