@@ -25,7 +25,7 @@ pub(super) const DESCRIPTORS: usize = 3;
 /// One end of such a connection.
 pub(super) struct Line {
     socket: Raw,
-    pipe: Pipe<Segment>,
+    pipe: Pipe<Box<Segment>>,
     own: EventFd,
     others: EventFd,
     bell: Bell,
@@ -52,7 +52,7 @@ impl Line {
         let (own, others) = (bell()?, bell()?);
         let handed = [fd, others.as_fd().try_clone_to_owned()?, own.as_fd().try_clone_to_owned()?];
         socket.hand(listeners, &handed)?;
-        Ok(Line::new(socket, Pipe::new(memory, Plan::OURS, 1), [own, others]))
+        Ok(Line::new(socket, Pipe::new(Box::new(memory), Plan::OURS, 1), [own, others]))
     }
 
     /// The end of a process.
@@ -61,10 +61,10 @@ impl Line {
         let memory = Segment::adopt(fd, PIPES_END)?;
         // SAFETY: they are written and read only, as the router's own are; any other descriptor gives errors.
         let [own, others] = [own, others].map(|fd| unsafe { EventFd::from_owned_fd(fd) });
-        Ok(Line::new(socket, Pipe::new(memory, Plan::OURS, 0), [own, others]))
+        Ok(Line::new(socket, Pipe::new(Box::new(memory), Plan::OURS, 0), [own, others]))
     }
 
-    fn new(socket: Raw, pipe: Pipe<Segment>, [own, others]: [EventFd; 2]) -> Line {
+    fn new(socket: Raw, pipe: Pipe<Box<Segment>>, [own, others]: [EventFd; 2]) -> Line {
         let mut line = Line { socket, pipe, own, others, bell: Bell::Silent, is_looked_at: false, vain: 0 };
         line.arm();
         line
@@ -187,11 +187,11 @@ impl ByteStream for Line {
                     n
                 });
                 match copied {
-                    Ok(n) => to = &mut to[n..],
+                    Ok(0) => return Ok(got),
+                    Ok(n) => (to, got) = (&mut to[n..], got + n),
                     Err(e) if got == 0 => return Err(e),
                     Err(_) => return Ok(got),
                 }
-                got += copied.unwrap_or(0);
             }
         }
         Ok(got)
@@ -201,3 +201,6 @@ impl ByteStream for Line {
         self.socket.cut();
     }
 }
+
+#[cfg(test)]
+mod tests;

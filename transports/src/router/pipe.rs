@@ -8,6 +8,7 @@
 use crate::memory::SegmentView;
 use base::bytes::Malformed;
 use base::protocol::router::{ASLEEP, OTHERS, READ, ROOM, ROOMS_AT, WAITS, WRITTEN};
+use std::ops::Deref;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// Where the words of one side and its room begin, and how long a room is.
@@ -35,7 +36,7 @@ pub(super) struct Pipe<G> {
     taken: u64,
 }
 
-impl<G: SegmentView> Pipe<G> {
+impl<G: Deref<Target: SegmentView>> Pipe<G> {
     pub fn new(memory: G, plan: Plan, side: usize) -> Pipe<G> {
         Pipe { memory, plan, side, written: 0, read: 0, taken: 0 }
     }
@@ -158,3 +159,6 @@ impl<G: SegmentView> Pipe<G> {
         self.memory.swap(self.own(ASLEEP), 0, AcqRel) != 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,12 +208,6 @@ impl Post {
     fn stand(&mut self, wire: Wire) -> io::Result<()> {
         let trunk = Arc::new(Trunk::new(wire, &self.epoll, TRUNK, &self.arrival)?);
         (self.rest, self.told) = (RESTS[0], false);
-        #[cfg(test)]
-        super::tests::TRUNKS.lock().unwrap().push((
-            self.trust.identity().process(),
-            self.name.clone(),
-            Arc::downgrade(&trunk),
-        ));
         self.state = State::Up(trunk);
         Ok(())
     }

@@ -229,7 +229,8 @@ impl Switch {
             self.touched.push(id);
         }
         conn.has_hung_up |= events.contains(EpollFlags::EPOLLRDHUP);
-        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR)
+        {
             self.read(id, None);
         }
     }

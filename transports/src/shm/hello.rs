@@ -2,10 +2,10 @@
 //!
 //! Used by both ends. Invariant: lengths are fixed; what comes from the other side is checked before it is used.
 
+use super::doorbells;
 use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
 use crate::memory::Segment;
-use super::doorbells;
 use crate::memory::fence;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{CONFIRMATION, MAX_PROOF};

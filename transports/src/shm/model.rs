@@ -6,7 +6,6 @@
 
 use super::doorbells;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
-use crate::memory::SegmentView;
 use crate::memory::modelled::{Modelled, check};
 use loom::sync::{Arc, Notify};
 use loom::thread;

@@ -344,8 +344,8 @@ impl Consumer {
 
 #[cfg(test)]
 mod tests {
-    use crate::memory::Segment;
     use super::*;
+    use crate::memory::Segment;
 
     const PLAN: Plan = Plan { index: 0, slots_at: 4096, slots: 8, data_at: 8192, data: 4096, low: 1024 };
 
