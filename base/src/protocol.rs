@@ -904,6 +904,7 @@ pub mod router {
         2 NOT_THERE "no such process is connected here";
         3 NO_ROUTER "the other router cannot be reached";
         4 FULL "a limit is reached";
+        5 DEAD "its process was connected here, and the kernel of its host says that it has ended";
     }
 
     /// Bytes of the room of each direction between a process and its router, a power of two.

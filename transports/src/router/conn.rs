@@ -3,6 +3,7 @@
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
 use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
+use super::departed::Pid;
 use super::into::Into;
 use super::line::Line;
 use super::local::Raw;
@@ -99,6 +100,8 @@ pub(super) struct Conn {
     pub writing: bool,
     /// The process at the other end has ended. What it wrote before can still be read.
     pub has_hung_up: bool,
+    /// That process. It was opened before anything was heard from it.
+    pub pid: Option<Pid>,
 }
 
 impl Conn {
@@ -106,7 +109,7 @@ impl Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
         let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
         let (is_of_own, body, sent, writing, has_hung_up) = (false, None, 0, false, false);
-        Conn { stage, peer, since, dialled, channels, last, is_of_own, part, body, out, sent, writing, has_hung_up }
+        Conn { stage, peer, since, dialled, channels, last, is_of_own, part, body, out, sent, writing, has_hung_up, pid: None }
     }
 
     /// That of the router's own process.
@@ -115,8 +118,9 @@ impl Conn {
     }
 
     pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
+        let pid = raw.pid().and_then(Pid::open);
         let admitting = Admitting::begin(raw, trust, Protocol::Router, near);
-        Conn::new(Stage::Admitting(Box::new(admitting)), peer, false)
+        Conn { pid: pid.ok().filter(|_| peer.is_none()), ..Conn::new(Stage::Admitting(Box::new(admitting)), peer, false) }
     }
 
     pub fn dial(to: SocketAddr) -> io::Result<Conn> {

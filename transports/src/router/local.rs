@@ -128,6 +128,13 @@ impl Raw {
         Ok((fds.into_iter().map(|fd| Kept::new(fd.into())).collect(), more))
     }
 
+    /// The pid of the process at the other end, as seen from here, if it is of this host.
+    pub fn pid(&self) -> io::Result<i32> {
+        let pid = getsockopt(&self.0, sockopt::PeerCredentials)?.pid();
+        // It is none for who lives in another pid namespace.
+        if pid > 0 { Ok(pid) } else { Err(ErrorKind::NotFound.into()) }
+    }
+
     /// Whether the other side has ended, if nothing is said any more.
     pub fn has_ended(&self) -> bool {
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;

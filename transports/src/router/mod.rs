@@ -11,6 +11,7 @@ mod address;
 mod bell;
 mod channel;
 mod conn;
+mod departed;
 mod dial;
 mod frame;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -11,14 +11,15 @@ mod state;
 pub(super) use state::{AT_ONCE, NUDGE, Switch, TICK};
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
+use super::departed::Departed;
 use super::frame::Why;
 use super::local::{Listener, MOST_LISTENERS, Raw};
 use crate::ip::{Kept, MAX_ADDRESSES, Socket};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
-use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_GONE, MOST_NEW};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_NEW};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Switch {
             conns: BTreeMap::new(),
             last: 0,
             processes: HashMap::new(),
-            gone: VecDeque::new(),
+            departed: Departed::default(),
             routers: HashMap::new(),
             dials: HashMap::new(),
             fresh: BTreeSet::new(),
@@ -166,16 +167,13 @@ impl Switch {
             self.own_leaves();
             self.ring_own();
         }
-        let Some(conn) = self.conns.remove(&id) else { return };
+        let Some(mut conn) = self.conns.remove(&id) else { return };
         conn.unwatch(self.watching(&conn));
         let why = match conn.who() {
             Some(Who::Process(process)) => {
                 if self.processes.get(&process) == Some(&id) {
                     self.processes.remove(&process);
-                    self.gone.push_back(process);
-                    if self.gone.len() > MOST_GONE {
-                        self.gone.pop_front();
-                    }
+                    self.departed.add(process, conn.pid.take());
                 }
                 Why::Gone
             }
@@ -280,7 +278,7 @@ impl Switch {
             self.drop_conn(before);
             self.processes.insert(process, id);
         }
-        self.gone.retain(|gone| *gone != process);
+        self.departed.remove(&process);
         for (from, channel) in self.parked(|parked| parked.open.to == process) {
             self.unpark(from, channel, id);
         }

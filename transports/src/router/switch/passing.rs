@@ -3,6 +3,7 @@
 //! A DATA is passed on as it comes, in as many pieces, so that no more than a head is ever held back.
 
 use super::super::conn::{Conn, Id, Parked, To, Who};
+use super::super::departed::Known;
 use super::super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, Why};
 use super::state::{LIMIT, MOST_PARKED, PATIENCE, Switch, Wanted};
 use base::bytes::Malformed;
@@ -46,8 +47,9 @@ impl Switch {
             self.end(id, channel, Why::Full);
         } else if let Some(&there) = self.processes.get(&to) {
             self.unpark(id, channel, there);
-        } else if self.gone.contains(&to) {
-            self.end(id, channel, Why::Gone);
+        } else if let Some(known) = self.departed.get(&to) {
+            let why = if known == Known::Ended { Why::Dead } else { Why::Gone };
+            self.end(id, channel, why);
         } else if let Some(address) = router.filter(|address| !from_router && !self.is_own(address)) {
             self.dial(id, channel, address);
         }
