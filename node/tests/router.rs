@@ -97,7 +97,8 @@ fn a_death_behind_a_router_counts_at_once() {
         let one = of_node(&own, &other);
         let mut member = Keeper::start_as("member", MEMBER, &other, &own);
         let theirs = remote(THEIRS, member.said.split_once(", ").unwrap().1);
-        writeln!(member.child.stdin.as_mut().unwrap(), "{} {}", one.group.incarnation, hex(&one.node.contact())).unwrap();
+        writeln!(member.child.stdin.as_mut().unwrap(), "{} {}", one.group.incarnation, hex(&one.node.contact()))
+            .unwrap();
         let inter = one.node.open(one.id(), &theirs, ContextId::root(1));
         let (data, mut to) = ([7; 10], [0; 10]);
         let send = one.send(inter, 1, &data);

@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
-use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
 use super::departed::Pid;
+use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
 use super::into::Into;
 use super::line::Line;
 use super::local::Raw;
@@ -50,6 +50,8 @@ pub(super) enum Stage {
     Exchanging(Raw, [u8; 16]),
     /// That process's memory.
     Near(Box<Line>, [u8; 16]),
+    /// The same while its memory is read in place.
+    Lent([u8; 16]),
     /// The router that is this process's.
     Far(Raw, [u8; 16]),
     /// The process of the router itself takes what is to be written.
@@ -109,7 +111,22 @@ impl Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
         let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
         let (is_of_own, body, sent, writing, has_hung_up) = (false, None, 0, false, false);
-        Conn { stage, peer, since, dialled, channels, last, is_of_own, part, body, out, sent, writing, has_hung_up, pid: None }
+        Conn {
+            stage,
+            peer,
+            since,
+            dialled,
+            channels,
+            last,
+            is_of_own,
+            part,
+            body,
+            out,
+            sent,
+            writing,
+            has_hung_up,
+            pid: None,
+        }
     }
 
     /// That of the router's own process.
@@ -120,7 +137,10 @@ impl Conn {
     pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
         let pid = raw.pid().and_then(Pid::open);
         let admitting = Admitting::begin(raw, trust, Protocol::Router, near);
-        Conn { pid: pid.ok().filter(|_| peer.is_none()), ..Conn::new(Stage::Admitting(Box::new(admitting)), peer, false) }
+        Conn {
+            pid: pid.ok().filter(|_| peer.is_none()),
+            ..Conn::new(Stage::Admitting(Box::new(admitting)), peer, false)
+        }
     }
 
     pub fn dial(to: SocketAddr) -> io::Result<Conn> {
@@ -138,7 +158,7 @@ impl Conn {
                 let (bell, socket) = line.fds();
                 return (Some(bell), Some(socket));
             }
-            Stage::Own(_) | Stage::Over => return (None, None),
+            Stage::Lent(_) | Stage::Own(_) | Stage::Over => return (None, None),
         };
         (Some(one), None)
     }
@@ -193,7 +213,7 @@ impl Conn {
     pub fn who(&self) -> Option<Who> {
         match self.stage {
             Stage::Far(_, process) => Some(Who::Router(process)),
-            Stage::Near(_, process) | Stage::Own(process) => Some(Who::Process(process)),
+            Stage::Near(_, process) | Stage::Lent(process) | Stage::Own(process) => Some(Who::Process(process)),
             _ => None,
         }
     }
@@ -292,7 +312,9 @@ impl Conn {
     /// Reads once, and returns how many bytes are in the buffer. If the body that comes next is of the channel of this number, it goes
     /// to its place. `WouldBlock` if nothing has come.
     pub fn read(&mut self, buffer: &mut [u8], wanted: Option<(u32, &mut Into<'_, '_>)>) -> io::Result<usize> {
-        let buffer = if wanted.is_some() { &mut buffer[..LITTLE] } else { buffer };
+        // What follows the rest of a frame is read in place.
+        let little = wanted.is_some() || matches!(self.stage, Stage::Near(..));
+        let buffer = if little { &mut buffer[..LITTLE] } else { buffer };
         if let (Some((number, into)), Some((channel, left))) = (wanted, self.body)
             && number == channel
         {
@@ -323,6 +345,29 @@ impl Conn {
             Err(e) if e.kind() == ErrorKind::WouldBlock && self.has_hung_up => Ok(0),
             other => other,
         }
+    }
+
+    /// The memory of a process, if what comes there can be read in place: no part of a frame is kept. What is to be written meanwhile waits.
+    pub fn lend(&mut self) -> Option<Box<Line>> {
+        let process = match self.stage {
+            Stage::Near(_, process) if self.part.is_empty() => process,
+            _ => return None,
+        };
+        match std::mem::replace(&mut self.stage, Stage::Lent(process)) {
+            Stage::Near(line, _) => Some(line),
+            _ => None,
+        }
+    }
+
+    pub fn give_back(&mut self, line: Box<Line>) {
+        if let Stage::Lent(process) = self.stage {
+            self.stage = Stage::Near(line, process);
+        }
+    }
+
+    /// Whether no part of a frame is kept.
+    pub fn is_between(&self) -> bool {
+        self.part.is_empty()
     }
 
     /// Keeps what is no whole head or short frame yet.

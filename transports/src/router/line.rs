@@ -12,6 +12,7 @@ use crate::memory::Segment;
 use crate::stream::ByteStream;
 use base::bytes::Malformed;
 use base::protocol::router::PIPES_END;
+use nix::sys::epoll::Epoll;
 use nix::sys::eventfd::EventFd;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,6 +74,13 @@ impl Line {
     /// What is to be watched for reading, and what for the end.
     pub fn fds(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
         (self.own.as_fd(), self.socket.as_fd())
+    }
+
+    /// It is not watched there any more. To close the bell is not enough, as the other side has it too.
+    pub fn unwatch(&self, epoll: &Epoll) {
+        let (bell, socket) = self.fds();
+        // The only error is that it is not watched.
+        let _ = (epoll.delete(bell), epoll.delete(socket));
     }
 
     /// Whether the other side has ended. What it has written can still be read.
