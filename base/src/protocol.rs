@@ -873,7 +873,7 @@ pub mod relay {
 /// What goes between a process and the router of its node, and between two routers, after the greeting: frames of channels.
 pub mod router {
     /// The version of this protocol.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
     /// How the local name of a router begins; behind it come the user's number and the identifier of the key.
     pub const SOCKET: &str = "mpi-connect-router-";
     /// The most bytes of one DATA.
@@ -906,6 +906,22 @@ pub mod router {
         2 NOT_THERE "no such process is connected here";
         3 NO_ROUTER "the other router cannot be reached";
         4 FULL "a limit is reached";
+        5 DEAD "its process was connected here, and the kernel of its host says that it has ended";
+    }
+
+    /// Bytes of the room of each direction between a process and its router, a power of two.
+    pub const ROOM: usize = 256 << 10;
+
+    numbers! {
+        /// Offsets in the memory that a process and its router share, in bytes.
+        PIPES: usize, ["offset", "name", "what"];
+        128 WRITTEN "how many bytes the process has written, u64";
+        256 READ "how many of the router's it has read, u64";
+        384 ASLEEP "not 0 while the router is to ring when it has written, u64";
+        448 WAITS "not 0 while it is to ring also when it has read, since there was no room, u64";
+        512 OTHERS "the same four words of the router, as far apart";
+        4096 ROOMS_AT "the room of what the process writes, then that of what the router writes, 262,144 bytes each: byte n lies at n modulo the size";
+        528384 PIPES_END "the end";
     }
 }
 
@@ -1089,6 +1105,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("router::head", router::head::TABLE),
     ("router::KINDS", router::KINDS),
     ("router::REASONS", router::REASONS),
+    ("router::PIPES", router::PIPES),
     ("representation::FLAGS", representation::FLAGS),
     ("representation::FIELDS", representation::FIELDS),
     ("representation::FORMATS", representation::FORMATS),

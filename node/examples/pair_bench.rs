@@ -1,18 +1,43 @@
 //! Two processes of one host: half round trips and bandwidth by message size, the best of several batches.
 //!
 //! `cargo run --release -p mpi-connect-node --example pair_bench`. `SECOND='ip netns exec b'` runs the second one in another network
-//! namespace, and so on another host.
+//! namespace, and so on another host. With `ROUTERS=1` and `MPI_CONNECT_ROUTE=node` a third process, which does nothing else, has the
+//! router of each host.
 
 use node::{Config, Contact, Group, InterId, Layout, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag};
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 const COOKIE: [u8; 16] = [7; 16];
 
+/// This program, with one word.
+fn started(under: &str, word: &str) -> Child {
+    let program = std::env::current_exe().expect("own name");
+    let mut words = under.split_whitespace().map(OsString::from).chain([program.into(), word.into()]);
+    let mut command = Command::new(words.next().expect("a command"));
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("another process")
+}
+
+/// Is there until its input ends.
+fn idle() {
+    let _node = Node::start(Config::from_env().expect("settings")).expect("a node");
+    println!("there");
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("the end");
+}
+
 fn main() {
-    let second = std::env::args().nth(1).is_some();
+    let word = std::env::args().nth(1);
+    if word.as_deref() == Some("idle") {
+        return idle();
+    }
+    let second = word.is_some();
+    let has_routers = std::env::var_os("ROUTERS").is_some();
+    let mut idle = has_routers.then(|| started("", "idle"));
+    if let Some(idle) = &mut idle {
+        idle.stdout.as_mut().expect("piped").read_exact(&mut [0; 6]).expect("it is there");
+    }
     let me = if second { 2 } else { 1 };
     let node = Node::start(Config::from_env().expect("settings")).expect("a node");
     node.add_group(Group { incarnation: me, cookie: COOKIE, rank: 0, size: 1 });
@@ -22,14 +47,7 @@ fn main() {
     let mut theirs = vec![0; 1000];
     let child = (!second).then(|| {
         let under = std::env::var("SECOND").unwrap_or_default();
-        let program = std::env::current_exe().expect("own name");
-        let mut words = under.split_whitespace().map(OsString::from).chain([program.into(), "second".into()]);
-        let mut child = Command::new(words.next().expect("a command"))
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the other process");
+        let mut child = started(&under, "second");
         child.stdin.take().expect("piped").write_all(&own).expect("contact sent");
         child.stdout.take().expect("piped").read_exact(&mut theirs).expect("contact received");
         child
@@ -63,6 +81,10 @@ fn main() {
     node.drain(std::time::Duration::from_secs(5));
     if let Some(mut child) = child {
         child.wait().expect("the other process ends");
+    }
+    if let Some(mut idle) = idle {
+        drop(idle.stdin.take());
+        idle.wait().expect("the idle process ends");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::state::Core;
 use crate::watch::Owner;
 use session::{AttemptId, IncomingId, ProbeId};
 use std::time::Instant;
+use transports::registry::ALL;
 
 /// Does one step of the work that is done without the lock: converts a message, and reads a slice of another process's
 /// memory. False: there was none.
@@ -38,6 +39,7 @@ impl Core {
         // The doorbell wakes threads that sleep: it stays readable until none of them is asleep.
         self.watch.look(&mut events, self.pace.sleepers == 0);
         let mut found = false;
+        self.look_at_transports(instant);
         for e in &events {
             // A lane's descriptor may tell of what was seen already, so the lane has to say that something came.
             found |= e.writable || !matches!(e.owner, Owner::Lane(_));
@@ -74,6 +76,16 @@ impl Core {
         }
         self.follow_up(self.session.bytes_in() != before);
         found || self.is_dirty()
+    }
+
+    /// Looks at what no descriptor tells of while threads make rounds.
+    fn look_at_transports(&mut self, instant: Instant) {
+        let silence = self.pace.sleepers == 0;
+        for n in 0..ALL.len() {
+            if self.registry.at(n).is_some_and(|transport| transport.has_news(silence)) {
+                self.on_listener(n, 0, instant);
+            }
+        }
     }
 
     /// Carries out what reading has led to. `came`: the lanes, or a pull, have brought bytes.

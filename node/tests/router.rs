@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use node::{Allowed, Config, Node, Trusts};
+use node::{Allowed, Config, Contact, ContextId, Group, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag, Trusts};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use trust::{Encrypt, Key, Ring};
 
 const CHILD: &str = "NODE_TEST_KEEPER";
+const MEMBER: &str = "NODE_TEST_MEMBER";
+const THEIRS: u64 = 1 << 40;
 
 /// A node of which the processes have this key; those of other nodes have the other one.
 fn of_node(own: &Key, other: &Key) -> Job {
@@ -44,6 +46,70 @@ fn keeper() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     assert_eq!(node.drain(Duration::ZERO), 0);
+}
+
+/// A process of a job of its own, which sends back what it is sent.
+#[test]
+fn member() {
+    if std::env::var(MEMBER).is_err() {
+        return;
+    }
+    let node = Node::get().unwrap();
+    node.add_group(Group { incarnation: THEIRS, cookie: [1; 16], rank: 0, size: 1 });
+    println!("\nthere, {}", hex(&node.contact()));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let (incarnation, contact) = line.split_once(' ').unwrap();
+    let there = remote(incarnation.parse().unwrap(), contact);
+    let inter = node.open(ProcId { incarnation: THEIRS, rank: 0 }, &there, ContextId::root(1));
+    let mut data = [0; 10];
+    loop {
+        let recv = node.irecv(inter, Source::Any, Tag::Is(1), space(&mut data));
+        let received = node.wait_until(&mut || false, |core| core.test(recv), None);
+        assert_eq!(received, Some(got(10, 1)));
+        let send = node.isend(inter, 0, 1, view(&data), Mode::Standard);
+        node.wait_until(&mut || false, |core| core.test(send), None);
+    }
+}
+
+fn hex(contact: &Contact) -> String {
+    let mut bytes = Vec::new();
+    contact.encode(&mut bytes);
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A job of one process with this contact record, in hexadecimal digits.
+fn remote(incarnation: u64, contact: &str) -> RemoteGroup {
+    let digits: Vec<u8> = contact.trim().bytes().map(|c| (c as char).to_digit(16).unwrap() as u8).collect();
+    let bytes: Vec<u8> = digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect();
+    let contact = Contact::decode(&mut base::bytes::Take(&bytes)).unwrap();
+    let cookie = if incarnation == THEIRS { [1; 16] } else { [incarnation as u8; 16] };
+    RemoteGroup { incarnation, cookie, contacts: vec![contact].into() }
+}
+
+/// A process dies, and the router of its host says so: that counts at once.
+#[test]
+fn a_death_behind_a_router_counts_at_once() {
+    let one_key = Key::new();
+    for [own, other] in [[Key::new(), Key::new()], [one_key.clone(), one_key]] {
+        // It has the router, and lives on.
+        let _keeper = Keeper::start(&other, &own);
+        let one = of_node(&own, &other);
+        let mut member = Keeper::start_as("member", MEMBER, &other, &own);
+        let theirs = remote(THEIRS, member.said.split_once(", ").unwrap().1);
+        writeln!(member.child.stdin.as_mut().unwrap(), "{} {}", one.group.incarnation, hex(&one.node.contact()))
+            .unwrap();
+        let inter = one.node.open(one.id(), &theirs, ContextId::root(1));
+        let (data, mut to) = ([7; 10], [0; 10]);
+        let send = one.send(inter, 1, &data);
+        assert_eq!(one.wait(one.recv(inter, 1, &mut to)), got(10, 1));
+        assert_eq!(one.wait(send), Outcome::Sent);
+        let recv = one.recv(inter, 1, &mut to);
+        let since = Instant::now();
+        drop(member);
+        assert!(matches!(one.wait(recv), Outcome::Failed(_)));
+        assert!(since.elapsed() < Duration::from_secs(15), "a refusal that may be a firewall's takes 20 s");
+    }
 }
 
 /// The sockets of this process that do not listen.
@@ -81,6 +147,10 @@ struct Keeper {
 
 impl Keeper {
     fn start(own: &Key, other: &Key) -> Keeper {
+        Keeper::start_as("keeper", CHILD, own, other)
+    }
+
+    fn start_as(test: &str, sign: &str, own: &Key, other: &Key) -> Keeper {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("mpi-connect-router-test-{}-{number}.key", std::process::id());
@@ -89,8 +159,8 @@ impl Keeper {
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&key).unwrap();
         writeln!(file, "{}\n{}", own.text().as_str(), other.text().as_str()).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "keeper", "--nocapture"])
-            .env(CHILD, "1")
+            .args(["--exact", test, "--nocapture"])
+            .env(sign, "1")
             .env("MPI_CONNECT_KEY", format!("file:{}", key.display()))
             .env("MPI_CONNECT_LANES", "router")
             .env("MPI_CONNECT_ROUTE", "node")

@@ -5,7 +5,8 @@
 //! transport, but not of all: so a refusal is certain only if every transport that was dialled is refused, and not after
 //! a hold, during which the process may have opened others. A refusal counts only at an address at which a dial has
 //! got through to its host before: elsewhere it may come from a firewall or another host. Who passes on what others say may tell
-//! that a process has closed its connection; that counts as a refusal which may be a firewall's. Silence proves nothing: a
+//! that a process has closed its connection; that counts as a refusal which may be a firewall's. If it says that the kernel of the process's host
+//! knows that it has ended, that is certain. Silence proves nothing: a
 //! process is dialled for as long as a call waits for it. The exceptions: a process that has lost its connection to us,
 //! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
 //! addresses; and a process that keeps violating the protocol.
@@ -45,7 +46,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         if self.scope(place.transport) == Some(Scope::Passed) {
             // Its host's kernel has closed its connection to who passes on, as far as that one says.
-            return if *why == Refusal::Refused { Verdict::Refused } else { Verdict::None };
+            return match why {
+                Refusal::Ended if self.may_count_as_ended(i) => Verdict::Certain,
+                Refusal::Ended | Refusal::Refused => Verdict::Refused,
+                _ => Verdict::None,
+            };
         }
         #[cfg(feature = "plant")]
         if self.plant == crate::Plant::AnyRefusal && *why == Refusal::Refused {
@@ -70,6 +75,20 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Whether it counts at once that the process has ended, as its host says to who passes on. Not while a lane stands, which may have brought more;
+    /// nor after a hold: another process may have its place.
+    fn may_count_as_ended(&self, i: usize) -> bool {
+        let pair = &self.pairs[i];
+        pair.lane().is_none() && !pair.evidence.is_old
+    }
+
+    /// Whether it is certain, whatever other transports say.
+    pub(crate) fn is_settled(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
+        let has_ended = |why: &Refusal| *why == Refusal::Ended && self.may_count_as_ended(i);
+        let is_passed = |place: &Place| self.scope(place.transport) == Some(Scope::Passed);
+        failed.iter().any(|(place, why)| why.is_its_own() || is_passed(place) && has_ended(why))
+    }
+
     /// Whether this failure decides the race of its transport, whatever other places say.
     pub(crate) fn is_last_word(&self, i: usize, place: &Place, why: &Refusal) -> bool {
         matches!(why, Refusal::Better(_)) || self.worth(i, place, why) == Verdict::Certain
@@ -77,7 +96,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// What the failures of all transports that were dialled prove together.
     pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)]) -> Verdict {
-        if failed.iter().any(|(_, why)| why.is_its_own()) {
+        if self.is_settled(i, failed) {
             return Verdict::Certain;
         }
         let evidence = &self.pairs[i].evidence;

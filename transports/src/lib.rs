@@ -12,6 +12,7 @@ pub mod control;
 pub mod fuzzing;
 mod host;
 mod ip;
+mod memory;
 pub mod registry;
 mod relay;
 mod router;

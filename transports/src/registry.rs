@@ -128,6 +128,11 @@ impl Registry {
         self.all.iter().enumerate().filter_map(|(n, e)| Some((n, &**e.opened.as_ref().ok()?)))
     }
 
+    /// A thread is about to sleep on descriptors; see [`Transport::arm`].
+    pub fn arm(&self) {
+        self.opened().for_each(|(_, transport)| transport.arm());
+    }
+
     /// The transport at this index in [`ALL`], if it is open.
     pub fn at(&mut self, n: usize) -> Option<&mut (dyn Transport + 'static)> {
         self.all.get_mut(n)?.opened.as_deref_mut().ok()

@@ -48,6 +48,13 @@ pub trait Transport: Send {
     }
     /// Calls `f` with the number and the descriptor of every listener.
     fn listeners(&self, f: &mut dyn FnMut(u32, BorrowedFd<'_>));
+    /// Whether there is something to be accepted, or read, of which no descriptor may tell as long as this is asked again and again; `silence`:
+    /// no thread sleeps on descriptors.
+    fn has_news(&self, _silence: bool) -> bool {
+        false
+    }
+    /// A thread is about to sleep on descriptors: they tell of everything from now on, and of what is there already.
+    fn arm(&self) {}
     /// Accepts a connection at the listener of this number. `WouldBlock` if none waits.
     fn accept(&mut self, listener: u32) -> io::Result<Box<dyn Incoming>>;
     /// Listens at this address and port too, for an MPI port that a program wants at a place of its own; `None` is any.

@@ -10,6 +10,8 @@ use wire::{HelloAck, Place, Status};
 pub enum Refusal {
     /// No process listens at the place.
     Refused,
+    /// The kernel of its host has said to who passes on that the process has ended.
+    Ended,
     /// Another process listens at the place.
     NoSuchProcess,
     /// The right process answers that it is no member of that group any more.
@@ -36,6 +38,7 @@ impl Refusal {
     pub(crate) fn of_error(e: &io::Error) -> Refusal {
         match e.kind() {
             ErrorKind::ConnectionRefused => Refusal::Refused,
+            ErrorKind::NotFound if e.raw_os_error().is_none() => Refusal::Ended,
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Refusal::Foreign,
             ErrorKind::TimedOut => Refusal::TimedOut,
             // A refusal of the system has no reason of ours in it.
@@ -65,7 +68,7 @@ impl Refusal {
 
     /// Whether a place is tried again while other places are still silent: a link may have come back.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Refusal::Refused | Refusal::Foreign | Refusal::TimedOut | Refusal::System(_))
+        matches!(self, Refusal::Refused | Refusal::Ended | Refusal::Foreign | Refusal::TimedOut | Refusal::System(_))
     }
 }
 
@@ -73,6 +76,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Refused => f.write_str("refused"),
+            Refusal::Ended => f.write_str("it has ended, as its host says"),
             Refusal::NoSuchProcess => f.write_str("another process answers"),
             Refusal::NoMember => f.write_str("it has left that group"),
             Refusal::BadCookie => f.write_str("cookie not accepted"),

@@ -69,12 +69,15 @@ pub fn trusting(key: &Key, encrypt: Encrypt) -> Arc<Trust> {
     Arc::new(Trust::new(Ring::new(key.clone(), []), encrypt))
 }
 
-type Connect = Box<dyn Fn(&Place) -> io::Result<Box<dyn ByteStream>>>;
+/// Connects to a place, as a process with this trust.
+type Connect = Box<dyn Fn(&Place, &Arc<Trust>) -> io::Result<Box<dyn ByteStream>>>;
 
 /// The first side dials, the second answers.
 pub struct Rig {
     pub sides: [Side; 2],
     pub about: &'static About,
+    /// What further processes trust.
+    others: (Key, Encrypt),
     connect: Connect,
 }
 
@@ -99,11 +102,16 @@ impl Rig {
         about: &'static About,
         set: impl Fn(&mut Settings),
         encrypt: Encrypt,
-        connect: impl Fn(&Place) -> io::Result<S> + 'static,
+        connect: impl Fn(&Place, &Arc<Trust>) -> io::Result<S> + 'static,
     ) -> Rig {
         let key = Key::new();
         let sides = [0; 2].map(|_| Side::open(about, &set, &key, encrypt));
-        Rig { sides, about, connect: Box::new(move |place| Ok(Box::new(connect(place)?))) }
+        Rig {
+            sides,
+            about,
+            others: (key, encrypt),
+            connect: Box::new(move |place, trust| Ok(Box::new(connect(place, trust)?))),
+        }
     }
 
     /// The HELLO of the first side.
@@ -147,10 +155,10 @@ impl Rig {
         }
     }
 
-    /// A plain connection to the second side, without the transport.
+    /// A plain connection of another process to the second side, without the transport.
     pub fn connect(&mut self) -> Box<dyn ByteStream> {
         let place = self.place();
-        (self.connect)(&place).unwrap()
+        (self.connect)(&place, &trusting(&self.others.0, self.others.1)).unwrap()
     }
 
     /// Whether a listener of the second side is readable.

@@ -86,9 +86,7 @@ impl Ear {
     pub fn new(channel: &Channel) -> io::Result<Ear> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(channel, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        if let Some(fd) = channel.trunk.told_by() {
-            epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
-        }
+        channel.trunk.tell(&epoll)?;
         Ok(Ear(epoll))
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Invariant: nothing but the bytes of a proof is read before the other side has proved the key.
 
+use super::departed::Pid;
 use super::frame::{HEAD, Head, Kind, MAX_SAID, Open, PIECES, put_rest, whole};
 use super::into::Into;
+use super::line::Line;
 use super::local::Raw;
 use crate::ip::{Kept, Socket, is_connected, start_connect};
 use crate::stream::ByteStream;
 use crate::stream::handshake::{Admitting, Proved, Proving};
-use nix::sys::epoll::EpollFlags;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -46,7 +48,12 @@ pub(super) enum Stage {
     Admitting(Box<Admitting<Raw>>),
     /// A process has proved itself, and its listeners are awaited.
     Exchanging(Raw, [u8; 16]),
-    Up(Raw, Who),
+    /// That process's memory.
+    Near(Box<Line>, [u8; 16]),
+    /// The same while its memory is read in place.
+    Lent([u8; 16]),
+    /// The router that is this process's.
+    Far(Raw, [u8; 16]),
     /// The process of the router itself takes what is to be written.
     Own([u8; 16]),
     Over,
@@ -93,14 +100,33 @@ pub(super) struct Conn {
     sent: usize,
     /// What epoll was told last: whether it is written on.
     pub writing: bool,
+    /// The process at the other end has ended. What it wrote before can still be read.
+    pub has_hung_up: bool,
+    /// That process. It was opened before anything was heard from it.
+    pub pid: Option<Pid>,
 }
 
 impl Conn {
     fn new(stage: Stage, peer: Option<SocketAddr>, dialled: bool) -> Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
         let (part, out, since) = (Vec::new(), Vec::new(), Instant::now());
-        let (is_of_own, body, sent, writing) = (false, None, 0, false);
-        Conn { stage, peer, since, dialled, channels, last, is_of_own, part, body, out, sent, writing }
+        let (is_of_own, body, sent, writing, has_hung_up) = (false, None, 0, false, false);
+        Conn {
+            stage,
+            peer,
+            since,
+            dialled,
+            channels,
+            last,
+            is_of_own,
+            part,
+            body,
+            out,
+            sent,
+            writing,
+            has_hung_up,
+            pid: None,
+        }
     }
 
     /// That of the router's own process.
@@ -109,29 +135,75 @@ impl Conn {
     }
 
     pub fn accepted(raw: Raw, peer: Option<SocketAddr>, near: bool, trust: &Arc<Trust>) -> Conn {
+        let pid = raw.pid().and_then(Pid::open);
         let admitting = Admitting::begin(raw, trust, Protocol::Router, near);
-        Conn::new(Stage::Admitting(Box::new(admitting)), peer, false)
+        Conn {
+            pid: pid.ok().filter(|_| peer.is_none()),
+            ..Conn::new(Stage::Admitting(Box::new(admitting)), peer, false)
+        }
     }
 
     pub fn dial(to: SocketAddr) -> io::Result<Conn> {
         Ok(Conn::new(Stage::Connecting(start_connect(to)?), Some(to), true))
     }
 
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.stage {
-            Stage::Connecting(socket) => Some(socket.as_fd()),
-            Stage::Proving(proving) => Some(proving.stream().as_fd()),
-            Stage::Admitting(admitting) => Some(admitting.stream().as_fd()),
-            Stage::Exchanging(raw, _) | Stage::Up(raw, _) => Some(raw.as_fd()),
-            Stage::Own(_) | Stage::Over => None,
-        }
+    /// What tells that something is to be read, and what tells of the end alone.
+    fn fds(&self) -> (Option<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
+        let one = match &self.stage {
+            Stage::Connecting(socket) => socket.as_fd(),
+            Stage::Proving(proving) => proving.stream().as_fd(),
+            Stage::Admitting(admitting) => admitting.stream().as_fd(),
+            Stage::Exchanging(raw, _) | Stage::Far(raw, _) => raw.as_fd(),
+            Stage::Near(line, _) => {
+                let (bell, socket) = line.fds();
+                return (Some(bell), Some(socket));
+            }
+            Stage::Lent(_) | Stage::Own(_) | Stage::Over => return (None, None),
+        };
+        (Some(one), None)
     }
 
     /// What its descriptor is watched for.
-    pub fn interest(&self) -> EpollFlags {
+    fn interest(&self) -> EpollFlags {
         let mut flags = EpollFlags::EPOLLIN;
-        flags.set(EpollFlags::EPOLLOUT, self.writing || self.is_connecting());
+        let writes = self.writing && !matches!(self.stage, Stage::Near(..));
+        flags.set(EpollFlags::EPOLLOUT, writes || self.is_connecting());
         flags
+    }
+
+    /// Has it watched there, under this number.
+    pub fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
+        let (one, end) = self.fds();
+        one.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(self.interest(), number)))?;
+        end.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLRDHUP, number)))
+    }
+
+    pub fn unwatch(&self, epoll: &Epoll) {
+        let (one, end) = self.fds();
+        one.into_iter().chain(end).for_each(|fd| {
+            // The only error is that it is not watched.
+            let _ = epoll.delete(fd);
+        });
+    }
+
+    /// What it is watched for has changed.
+    pub fn watch_on(&mut self, epoll: &Epoll, number: u64) {
+        match &mut self.stage {
+            Stage::Near(line, _) => line.wait_for_room(self.writing),
+            _ => {
+                let mut event = EpollEvent::new(self.interest(), number);
+                let _ = self.fds().0.map(|fd| epoll.modify(fd, &mut event));
+            }
+        }
+    }
+
+    /// Where its bytes go.
+    fn stream(&mut self) -> Option<&mut dyn ByteStream> {
+        match &mut self.stage {
+            Stage::Near(line, _) => Some(&mut **line),
+            Stage::Far(raw, _) => Some(raw),
+            _ => None,
+        }
     }
 
     pub fn is_own(&self) -> bool {
@@ -140,8 +212,8 @@ impl Conn {
 
     pub fn who(&self) -> Option<Who> {
         match self.stage {
-            Stage::Up(_, who) => Some(who),
-            Stage::Own(process) => Some(Who::Process(process)),
+            Stage::Far(_, process) => Some(Who::Router(process)),
+            Stage::Near(_, process) | Stage::Lent(process) | Stage::Own(process) => Some(Who::Process(process)),
             _ => None,
         }
     }
@@ -166,7 +238,7 @@ impl Conn {
             Stage::Proving(mut proving) => match proving.prove() {
                 Ok(Ok(process)) => {
                     let raw = proving.into_link().into_stream().ok_or(ErrorKind::InvalidData)?;
-                    self.stage = Stage::Up(raw, Who::Router(process));
+                    self.stage = Stage::Far(raw, process);
                     Ok(News::Router(process))
                 }
                 Ok(Err(why)) => Err(io::Error::new(ErrorKind::PermissionDenied, why)),
@@ -182,7 +254,7 @@ impl Conn {
                         self.stage = Stage::Exchanging(raw, process);
                         return Ok(News::NotYet);
                     }
-                    self.stage = Stage::Up(raw, Who::Router(process));
+                    self.stage = Stage::Far(raw, process);
                     Ok(News::Router(process))
                 }
                 Ok(Err(why)) => Err(io::Error::new(ErrorKind::PermissionDenied, why)),
@@ -192,7 +264,7 @@ impl Conn {
                 }
             },
             Stage::Exchanging(raw, process) => match raw.take() {
-                Ok(theirs) => {
+                Ok((theirs, [])) => {
                     self.stage = Stage::Exchanging(raw, process);
                     Ok(News::Process(process, theirs))
                 }
@@ -208,12 +280,11 @@ impl Conn {
         }
     }
 
-    /// Hands our listeners to a process; frames follow.
+    /// Hands our listeners to a process, and the memory through which frames go from now on.
     pub fn let_in(&mut self, ours: &[Kept]) -> io::Result<()> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Exchanging(raw, process) => {
-                raw.hand(ours)?;
-                self.stage = Stage::Up(raw, Who::Process(process));
+                self.stage = Stage::Near(Box::new(Line::open(raw, ours)?), process);
                 Ok(())
             }
             _ => Err(ErrorKind::InvalidInput.into()),
@@ -241,14 +312,15 @@ impl Conn {
     /// Reads once, and returns how many bytes are in the buffer. If the body that comes next is of the channel of this number, it goes
     /// to its place. `WouldBlock` if nothing has come.
     pub fn read(&mut self, buffer: &mut [u8], wanted: Option<(u32, &mut Into<'_, '_>)>) -> io::Result<usize> {
-        let Stage::Up(raw, _) = &mut self.stage else { return Err(ErrorKind::NotConnected.into()) };
-        let buffer = if wanted.is_some() { &mut buffer[..LITTLE] } else { buffer };
+        // What follows the rest of a frame is read in place.
+        let little = wanted.is_some() || matches!(self.stage, Stage::Near(..));
+        let buffer = if little { &mut buffer[..LITTLE] } else { buffer };
         if let (Some((number, into)), Some((channel, left))) = (wanted, self.body)
             && number == channel
         {
             let before = into.got();
             let behind = if left < LITTLE { LITTLE } else { HEAD };
-            return match into.read(left, &mut buffer[..behind], |bufs| raw.read_vectored(bufs))? {
+            return match into.read(left, &mut buffer[..behind], |bufs| self.read_some(bufs))? {
                 0 => Err(ErrorKind::UnexpectedEof.into()),
                 n => {
                     let put = into.got() - before;
@@ -259,13 +331,43 @@ impl Conn {
         }
         let have = self.part.len();
         buffer[..have].copy_from_slice(&self.part);
-        match raw.read_vectored(&mut [IoSliceMut::new(&mut buffer[have..])])? {
+        match self.read_some(&mut [IoSliceMut::new(&mut buffer[have..])])? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             n => {
                 self.part.clear();
                 Ok(have + n)
             }
         }
+    }
+
+    fn read_some(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self.stream().ok_or(ErrorKind::NotConnected)?.read_vectored(bufs) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock && self.has_hung_up => Ok(0),
+            other => other,
+        }
+    }
+
+    /// The memory of a process, if what comes there can be read in place: no part of a frame is kept. What is to be written meanwhile waits.
+    pub fn lend(&mut self) -> Option<Box<Line>> {
+        let process = match self.stage {
+            Stage::Near(_, process) if self.part.is_empty() => process,
+            _ => return None,
+        };
+        match std::mem::replace(&mut self.stage, Stage::Lent(process)) {
+            Stage::Near(line, _) => Some(line),
+            _ => None,
+        }
+    }
+
+    pub fn give_back(&mut self, line: Box<Line>) {
+        if let Stage::Lent(process) = self.stage {
+            self.stage = Stage::Near(line, process);
+        }
+    }
+
+    /// Whether no part of a frame is kept.
+    pub fn is_between(&self) -> bool {
+        self.part.is_empty()
     }
 
     /// Keeps what is no whole head or short frame yet.
@@ -295,10 +397,10 @@ impl Conn {
         let mut sent = 0;
         if len >= LARGE
             && !self.is_waiting()
-            && let Stage::Up(raw, _) = &mut self.stage
+            && let Some(stream) = self.stream()
         {
             // What fails here fails for the flush too.
-            sent = raw.write_vectored(pieces).unwrap_or(0);
+            sent = stream.write_vectored(pieces).unwrap_or(0);
         }
         put_rest(&mut self.out, pieces, sent);
     }
@@ -314,10 +416,14 @@ impl Conn {
 
     /// Writes what the connection takes. An error if it has ended, or if it takes too little.
     pub fn flush(&mut self) -> io::Result<()> {
-        while self.sent < self.out.len()
-            && let Stage::Up(raw, _) = &mut self.stage
-        {
-            match raw.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
+        while self.sent < self.out.len() {
+            let rest = [IoSlice::new(&self.out[self.sent..])];
+            let written = match &mut self.stage {
+                Stage::Near(line, _) => line.write_vectored(&rest),
+                Stage::Far(raw, _) => raw.write_vectored(&rest),
+                _ => break,
+            };
+            match written {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => (),

@@ -1,7 +1,7 @@
 //! The dialling side: a channel to the process, and the handshake through it.
 //!
 //! Invariant: that there is no router, or that it knows no such process, is never taken for a sign that the process has died. Only
-//! that its host has closed its connection to the router says something ([`Why::Gone`]).
+//! that its host has closed its connection to the router says something ([`Why::Gone`]), and that it has ended ([`Why::Dead`]).
 
 use super::address::place;
 use super::channel::{Channel, Ear};
@@ -75,6 +75,7 @@ impl Dial {
 fn reason(why: Option<Why>) -> io::Error {
     match why {
         Some(Why::Gone) => ErrorKind::ConnectionRefused.into(),
+        Some(Why::Dead) => ErrorKind::NotFound.into(),
         Some(Why::NotThere) => io::Error::other("does not know it"),
         Some(Why::NoRouter) => io::Error::other("cannot be used"),
         Some(Why::Full) => io::Error::other("has no room for one more"),

@@ -127,6 +127,8 @@ pub(super) enum Why {
     NoRouter,
     /// A limit is reached.
     Full,
+    /// Its process was there, and has ended, as the kernel of its host says.
+    Dead,
 }
 
 impl Why {
@@ -137,6 +139,7 @@ impl Why {
             Why::NotThere => router::NOT_THERE,
             Why::NoRouter => router::NO_ROUTER,
             Why::Full => router::FULL,
+            Why::Dead => router::DEAD,
         }]
     }
 
@@ -147,6 +150,7 @@ impl Why {
             [router::NOT_THERE] => Ok(Why::NotThere),
             [router::NO_ROUTER] => Ok(Why::NoRouter),
             [router::FULL] => Ok(Why::Full),
+            [router::DEAD] => Ok(Why::Dead),
             _ => Err(Malformed),
         }
     }
@@ -184,7 +188,7 @@ mod tests {
             assert_eq!(Open::decode(&open.encode()), Ok(open));
             assert!((NAMES..=MAX_SAID).contains(&open.encode().len()));
         }
-        for why in [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full] {
+        for why in [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full, Why::Dead] {
             assert_eq!(Why::decode(&why.encode()), Ok(why));
         }
         assert_eq!(credited(&credit(77)), Ok(77));
@@ -199,7 +203,7 @@ mod tests {
             assert_eq!(Head::decode(&Head { channel: 1, kind, len }.encode()), Err(Malformed));
         }
         assert_eq!(Head::decode(&[0; HEAD]), Err(Malformed));
-        assert_eq!((Why::decode(&[5]), Why::decode(&[])), (Err(Malformed), Err(Malformed)));
+        assert_eq!((Why::decode(&[6]), Why::decode(&[])), (Err(Malformed), Err(Malformed)));
         let open = Open { to: [1; 16], from: [2; 16], router: None }.encode();
         assert_eq!(Open::decode(&[&open[..], &[9]].concat()), Err(Malformed));
     }

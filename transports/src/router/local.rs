@@ -4,6 +4,7 @@
 //! Invariant: nothing is sent to a process of another user, nothing blocks, and no forked child keeps any of it open. The name is abstract (unix(7)): one process at a
 //! time has it, and the kernel frees it when that process ends.
 
+use super::line::DESCRIPTORS;
 use crate::ip::Kept;
 use crate::stream::ByteStream;
 use base::fork::{keep_from_children, let_go};
@@ -91,20 +92,21 @@ impl Raw {
         Ok(Raw::new(fd))
     }
 
-    /// Says how many listeners there are, and hands them over.
-    pub fn hand(&self, listeners: &[Kept]) -> io::Result<()> {
-        let raw: Vec<RawFd> = listeners.iter().take(MOST_LISTENERS).map(|listener| listener.as_raw_fd()).collect();
+    /// Says how many listeners there are, and hands them over, and what else is to be handed.
+    pub fn hand(&self, listeners: &[Kept], more: &[OwnedFd]) -> io::Result<()> {
+        let mut raw: Vec<RawFd> = listeners.iter().take(MOST_LISTENERS).map(|listener| listener.as_raw_fd()).collect();
+        let count = [raw.len() as u8];
+        raw.extend(more.iter().map(OwnedFd::as_raw_fd));
         let rights = [ControlMessage::ScmRights(&raw)];
         let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
-        let count = [raw.len() as u8];
         sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(&count)], rights, MsgFlags::MSG_NOSIGNAL, None)?;
         Ok(())
     }
 
-    /// The listeners that the other side hands over. `WouldBlock` if it has not yet.
-    pub fn take(&self) -> io::Result<Vec<Kept>> {
+    /// The listeners that the other side hands over, and `N` descriptors more. `WouldBlock` if it has not yet.
+    pub fn take<const N: usize>(&self) -> io::Result<(Vec<Kept>, [OwnedFd; N])> {
         let mut count = [0];
-        let mut space = nix::cmsg_space!([RawFd; MOST_LISTENERS]);
+        let mut space = nix::cmsg_space!([RawFd; MOST_LISTENERS + DESCRIPTORS]);
         let mut into = [IoSliceMut::new(&mut count)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
         let got = recvmsg::<()>(self.0.as_raw_fd(), &mut into, Some(&mut space), flags)?;
@@ -119,10 +121,24 @@ impl Raw {
         if got.bytes == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        if !is_whole || usize::from(count[0]) != fds.len() {
+        if !is_whole || usize::from(count[0]) + N != fds.len() {
             return Err(ErrorKind::InvalidData.into());
         }
-        Ok(fds.into_iter().map(|fd| Kept::new(fd.into())).collect())
+        let more = fds.split_off(fds.len() - N).try_into().map_err(|_| ErrorKind::InvalidData)?;
+        Ok((fds.into_iter().map(|fd| Kept::new(fd.into())).collect(), more))
+    }
+
+    /// The pid of the process at the other end, as seen from here, if it is of this host.
+    pub fn pid(&self) -> io::Result<i32> {
+        let pid = getsockopt(&self.0, sockopt::PeerCredentials)?.pid();
+        // It is none for who lives in another pid namespace.
+        if pid > 0 { Ok(pid) } else { Err(ErrorKind::NotFound.into()) }
+    }
+
+    /// Whether the other side has ended, if nothing is said any more.
+    pub fn has_ended(&self) -> bool {
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+        !matches!(recv(self.0.as_raw_fd(), &mut [0], flags), Err(Errno::EAGAIN | Errno::EINTR))
     }
 }
 

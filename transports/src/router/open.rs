@@ -105,6 +105,14 @@ impl Transport for Router {
         f(0, post.fd());
     }
 
+    fn has_news(&self, silence: bool) -> bool {
+        self.post().trunk().is_some_and(|trunk| trunk.has_news(silence))
+    }
+
+    fn arm(&self) {
+        self.post().trunk().iter().for_each(|trunk| trunk.arm());
+    }
+
     fn accept(&mut self, _listener: u32) -> io::Result<Box<dyn Incoming>> {
         let mut post = self.post();
         let trunk = post.trunk();

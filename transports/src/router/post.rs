@@ -5,6 +5,7 @@
 
 use super::bell::bell;
 use super::host::{Host, Listening};
+use super::line::Line;
 use super::local::{self, Raw};
 use super::own::Own;
 use super::trunk::{Trunk, Wire};
@@ -139,7 +140,7 @@ impl Post {
             && trunk.is_broken()
         {
             base::log!(Info, "the connection to the router of this host has ended");
-            let _ = self.epoll.delete(trunk.fd());
+            trunk.unwatch();
             // A router of this process has ended it, and goes on.
             self.state = State::Resting(Instant::now());
         }
@@ -187,16 +188,16 @@ impl Post {
             proving.prove()?.map_err(|why| io::Error::new(ErrorKind::PermissionDenied, why))?;
             if let State::Proving(proving, _) = std::mem::replace(&mut self.state, State::Resting(now)) {
                 let raw = proving.into_link().into_stream().ok_or(ErrorKind::InvalidData)?;
-                raw.hand(&self.listeners)?;
+                raw.hand(&self.listeners, &[])?;
                 self.state = State::Exchanging(raw, until);
             }
         }
         if let State::Exchanging(raw, _) = &self.state {
-            let listeners = raw.take()?;
+            let (listeners, memory) = raw.take()?;
             if let State::Exchanging(raw, _) = std::mem::replace(&mut self.state, State::Resting(now)) {
                 self.epoll.delete(&raw)?;
                 self.listeners = listeners;
-                self.stand(Wire::Socket(raw))?;
+                self.stand(Wire::Line(Box::new(Line::adopt(raw, memory)?)))?;
                 base::log!(Info, "connected to the router of this host");
             }
         }
@@ -207,12 +208,6 @@ impl Post {
     fn stand(&mut self, wire: Wire) -> io::Result<()> {
         let trunk = Arc::new(Trunk::new(wire, &self.epoll, TRUNK, &self.arrival)?);
         (self.rest, self.told) = (RESTS[0], false);
-        #[cfg(test)]
-        super::tests::TRUNKS.lock().unwrap().push((
-            self.trust.identity().process(),
-            self.name.clone(),
-            Arc::downgrade(&trunk),
-        ));
         self.state = State::Up(trunk);
         Ok(())
     }

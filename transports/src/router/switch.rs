@@ -11,14 +11,15 @@ mod state;
 pub(super) use state::{AT_ONCE, NUDGE, Switch, TICK};
 
 use super::conn::{Conn, Id, News, Parked, To, Who};
+use super::departed::Departed;
 use super::frame::Why;
 use super::local::{Listener, MOST_LISTENERS, Raw};
 use crate::ip::{Kept, MAX_ADDRESSES, Socket};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
-use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_GONE, MOST_NEW};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use state::{BUFFER, CONNS, LIMIT, LISTENERS, LOCAL, MOST_AT_ONCE, MOST_NEW};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Switch {
             conns: BTreeMap::new(),
             last: 0,
             processes: HashMap::new(),
-            gone: VecDeque::new(),
+            departed: Departed::default(),
             routers: HashMap::new(),
             dials: HashMap::new(),
             fresh: BTreeSet::new(),
@@ -152,11 +153,7 @@ impl Switch {
         }
         self.last += 1;
         let id = self.last;
-        let mut flags = EpollFlags::EPOLLIN;
-        flags.set(EpollFlags::EPOLLOUT, conn.is_connecting());
-        let is_watched =
-            conn.fd().is_some_and(|fd| self.epoll.add(fd, EpollEvent::new(flags, CONNS + u64::from(id))).is_ok());
-        if !is_watched {
+        if conn.watch(&self.epoll, CONNS + u64::from(id)).is_err() {
             return None;
         }
         self.conns.insert(id, conn);
@@ -170,18 +167,13 @@ impl Switch {
             self.own_leaves();
             self.ring_own();
         }
-        let Some(conn) = self.conns.remove(&id) else { return };
-        if let Some(fd) = conn.fd() {
-            let _ = self.watching(&conn).delete(fd);
-        }
+        let Some(mut conn) = self.conns.remove(&id) else { return };
+        conn.unwatch(self.watching(&conn));
         let why = match conn.who() {
             Some(Who::Process(process)) => {
                 if self.processes.get(&process) == Some(&id) {
                     self.processes.remove(&process);
-                    self.gone.push_back(process);
-                    if self.gone.len() > MOST_GONE {
-                        self.gone.pop_front();
-                    }
+                    self.departed.add(process, conn.pid.take());
                 }
                 Why::Gone
             }
@@ -231,10 +223,12 @@ impl Switch {
         if conn.who().is_none() {
             return self.set_up(id);
         }
-        if events.contains(EpollFlags::EPOLLOUT) {
+        if events.contains(EpollFlags::EPOLLOUT) || conn.is_waiting() {
             self.touched.push(id);
         }
-        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+        conn.has_hung_up |= events.contains(EpollFlags::EPOLLRDHUP);
+        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR)
+        {
             self.read(id, None);
         }
     }
@@ -244,12 +238,8 @@ impl Switch {
         while let Some(conn) = self.conns.get_mut(&id) {
             let was_connecting = conn.is_connecting();
             let news = conn.set_up(&trust);
-            if was_connecting
-                && !conn.is_connecting()
-                && let Some(fd) = conn.fd()
-            {
-                let mut event = EpollEvent::new(EpollFlags::EPOLLIN, CONNS + u64::from(id));
-                let _ = self.epoll.modify(fd, &mut event);
+            if was_connecting && !conn.is_connecting() {
+                conn.watch_on(&self.epoll, CONNS + u64::from(id));
             }
             match news {
                 Ok(News::NotYet) => (),
@@ -274,7 +264,9 @@ impl Switch {
             }
         }
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        if conn.let_in(&self.listeners).is_err() {
+        conn.unwatch(&self.epoll);
+        let is_in = conn.let_in(&self.listeners).is_ok() && conn.watch(&self.epoll, CONNS + u64::from(id)).is_ok();
+        if !is_in {
             return self.drop_conn(id);
         }
         self.come(id, process);
@@ -286,7 +278,7 @@ impl Switch {
             self.drop_conn(before);
             self.processes.insert(process, id);
         }
-        self.gone.retain(|gone| *gone != process);
+        self.departed.remove(&process);
         for (from, channel) in self.parked(|parked| parked.open.to == process) {
             self.unpark(from, channel, id);
         }
@@ -335,12 +327,12 @@ impl Switch {
                 if waiting {
                     self.ring_own();
                 }
-            } else if std::mem::replace(&mut conn.writing, waiting) != waiting
-                && let Some(conn) = self.conns.get(&id)
-                && let Some(fd) = conn.fd()
-            {
-                let mut event = EpollEvent::new(conn.interest(), CONNS + u64::from(id));
-                let _ = self.watching(conn).modify(fd, &mut event);
+            } else if std::mem::replace(&mut conn.writing, waiting) != waiting {
+                let epoll = match &self.own {
+                    Some(own) if conn.is_of_own => &own.epoll,
+                    _ => &self.epoll,
+                };
+                conn.watch_on(epoll, CONNS + u64::from(id));
                 if !waiting {
                     self.has_room();
                 }

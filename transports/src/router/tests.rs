@@ -2,21 +2,23 @@
 
 use super::channel::Channel;
 use super::frame::Open;
-use super::trunk::Trunk;
+use super::host::Listening;
+use super::post::Post;
 use std::io;
-use std::sync::{Mutex, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use trust::Trust;
 
-/// The trunks of the processes of these tests, with their process numbers and the router that each is of.
-pub(super) static TRUNKS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
-type Known = ([u8; 16], String, Weak<Trunk>);
+/// A limit for what takes a moment.
+const LIMIT: Duration = Duration::from_secs(30);
 
-/// A channel to the process of this place, from another process of its router.
-fn connect(place: &wire::Place) -> io::Result<Channel> {
+/// A channel to the process of this place, from a process of its own.
+fn connect(place: &wire::Place, trust: &Arc<Trust>) -> io::Result<Channel> {
     let (router, to) = super::address::unplace(place).ok_or(io::ErrorKind::InvalidInput)?;
-    let all = TRUNKS.lock().unwrap();
-    let name = all.iter().rev().find(|(process, ..)| *process == to).map(|(_, name, _)| name.clone()).unwrap();
-    let (from, _, trunk) = all.iter().rev().find(|(process, one, _)| *process != to && *one == name).unwrap();
-    Channel::open(&trunk.upgrade().unwrap(), &Open { to, from: *from, router: Some(router) })
+    let mut post = Post::open(trust, Listening { at: Vec::new(), ports: None })?;
+    post.wait(LIMIT);
+    let trunk = post.trunk().ok_or(io::ErrorKind::TimedOut)?;
+    Channel::open(&trunk, &Open { to, from: trust.identity().process(), router: Some(router) })
 }
 
 crate::conformance::suite!(conformance, router, connect, |settings| settings.router.node = true);

@@ -9,16 +9,15 @@ mod reading;
 
 use super::bell::bell;
 use super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, PIECES, Why, put_rest, whole};
-use super::local::Raw;
+use super::line::Line;
 use super::own::Own;
 use crate::stream::ByteStream;
 use base::protocol::router::{MAX_PIECE, WINDOW};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that are read at a time behind those that go where they belong at once.
@@ -67,17 +66,35 @@ impl Slot {
 
 /// What a trunk goes over.
 pub(super) enum Wire {
-    Socket(Raw),
+    Line(Box<Line>),
     /// The router is of this process.
     Own(Own),
 }
 
-impl AsFd for Wire {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl Wire {
+    /// What tells that something is to be read, and what tells of the end alone.
+    fn fds(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
         match self {
-            Wire::Socket(socket) => socket.as_fd(),
-            Wire::Own(own) => own.as_fd(),
+            Wire::Line(line) => {
+                let (bell, socket) = line.fds();
+                (bell, Some(socket))
+            }
+            Wire::Own(own) => (own.as_fd(), None),
         }
+    }
+
+    fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
+        let (one, end) = self.fds();
+        epoll.add(one, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+        end.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLRDHUP, number)))
+    }
+
+    fn unwatch(&self, epoll: &Epoll) {
+        let (one, end) = self.fds();
+        [one].into_iter().chain(end).for_each(|fd| {
+            // The only error is that it is not watched.
+            let _ = epoll.delete(fd);
+        });
     }
 }
 
@@ -103,21 +120,18 @@ struct Inner {
     /// Rung while `arrived` is not empty.
     arrival: Arc<EventFd>,
     epoll: Arc<Epoll>,
-    watched_as: u64,
 }
 
 /// The trunk of this process.
 pub(super) struct Trunk {
     inner: Mutex<Inner>,
-    fd: RawFd,
 }
 
 impl Trunk {
     /// Over this connection, on which both have proved themselves, or the router of this process. It is watched by `epoll`, under this number; `arrival` is rung
     /// when a channel has come.
     pub fn new(wire: Wire, epoll: &Arc<Epoll>, watched_as: u64, arrival: &Arc<EventFd>) -> io::Result<Trunk> {
-        epoll.add(&wire, EpollEvent::new(EpollFlags::EPOLLIN, watched_as))?;
-        let fd = wire.as_fd().as_raw_fd();
+        wire.watch(epoll, watched_as)?;
         let inner = Inner {
             wire,
             broken: false,
@@ -134,25 +148,27 @@ impl Trunk {
             arrived: VecDeque::new(),
             arrival: arrival.clone(),
             epoll: epoll.clone(),
-            watched_as,
         };
-        Ok(Trunk { inner: Mutex::new(inner), fd })
+        Ok(Trunk { inner: Mutex::new(inner) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The descriptor of the connection.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as the trunk lives.
-        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    /// It is not watched any more.
+    pub fn unwatch(&self) {
+        let inner = self.lock();
+        inner.wire.unwatch(&inner.epoll);
     }
 
-    /// What tells of all that comes on it, if whoever waits for one channel has to wait for the trunk too. Where the router is of this
+    /// Has this tell of all that comes on it, if whoever waits for one channel has to wait for the trunk too. Where the router is of this
     /// process, the transport does that: the kernel allows only some 100 ways from one socket to those who wait.
-    pub fn told_by(&self) -> Option<BorrowedFd<'_>> {
-        matches!(self.lock().wire, Wire::Socket(_)).then(|| self.fd())
+    pub fn tell(&self, epoll: &Epoll) -> nix::Result<()> {
+        match &self.lock().wire {
+            Wire::Own(_) => Ok(()),
+            wire => wire.watch(epoll, 1),
+        }
     }
 
     /// Opens a channel to a process: its number, and its bell.
@@ -192,9 +208,25 @@ impl Trunk {
         for (id, _) in std::mem::take(&mut inner.arrived) {
             inner.drop_channel(id, Why::Gone);
         }
-        let _ = inner.epoll.delete(&inner.wire);
+        inner.wire.unwatch(&inner.epoll);
         if let Wire::Own(own) = &inner.wire {
             own.leave();
+        }
+    }
+
+    /// Whether there is something to do of which no descriptor may tell, since whoever asks this asks again and again; `silence`: nobody
+    /// sleeps on the descriptors.
+    pub fn has_news(&self, silence: bool) -> bool {
+        match &mut self.lock().wire {
+            Wire::Line(line) => line.has_news(silence),
+            Wire::Own(_) => false,
+        }
+    }
+
+    /// Descriptors tell of everything from now on.
+    pub fn arm(&self) {
+        if let Wire::Line(line) = &mut self.lock().wire {
+            line.arm();
         }
     }
 
@@ -225,7 +257,7 @@ impl Trunk {
     pub fn has_output(&self, id: u32) -> bool {
         let inner = self.lock();
         match &inner.wire {
-            Wire::Socket(_) => inner.sent < inner.out.len(),
+            Wire::Line(_) => inner.sent < inner.out.len(),
             Wire::Own(own) => inner.slots.get(&id).is_some_and(|slot| slot.stuck) && !own.flush(id),
         }
     }
@@ -296,7 +328,7 @@ impl Inner {
     fn break_off(&mut self) {
         if !std::mem::replace(&mut self.broken, true) {
             match &mut self.wire {
-                Wire::Socket(socket) => socket.cut(),
+                Wire::Line(line) => line.cut(),
                 Wire::Own(own) => own.cut(),
             }
             (self.out, self.sent) = (Vec::new(), 0);
@@ -328,9 +360,9 @@ impl Inner {
 
     fn flush(&mut self) -> io::Result<bool> {
         while self.sent < self.out.len()
-            && let Wire::Socket(socket) = &mut self.wire
+            && let Wire::Line(line) = &mut self.wire
         {
-            match socket.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
+            match line.write_vectored(&[IoSlice::new(&self.out[self.sent..])]) {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.watch(true);
@@ -352,23 +384,22 @@ impl Inner {
     /// Writes on what keeps this channel from more. Whether nothing is left.
     fn flush_for(&mut self, id: u32) -> io::Result<bool> {
         match &self.wire {
-            Wire::Socket(_) => self.flush(),
+            Wire::Line(_) => self.flush(),
             Wire::Own(own) => Ok(own.flush(id)),
         }
     }
 
-    fn takes_more(&self) -> bool {
-        let mut fds = [PollFd::new(self.wire.as_fd(), PollFlags::POLLOUT)];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+    fn takes_more(&mut self) -> bool {
+        match &mut self.wire {
+            Wire::Line(line) => line.has_room(),
+            Wire::Own(_) => true,
+        }
     }
 
     fn watch(&mut self, write: bool) {
-        if self.writing != write {
-            self.writing = write;
-            let mut flags = EpollFlags::EPOLLIN;
-            flags.set(EpollFlags::EPOLLOUT, write);
-            // An error means that the transport is closed: then each lane is written on by its own rounds.
-            let _ = self.epoll.modify(&self.wire, &mut EpollEvent::new(flags, self.watched_as));
+        self.writing = write;
+        if let Wire::Line(line) = &mut self.wire {
+            line.wait_for_room(write);
         }
     }
 
@@ -406,8 +437,8 @@ impl Inner {
         }
         let head = Head { channel: id, kind: Kind::Data, len }.encode();
         pieces[0] = IoSlice::new(&head);
-        let socket = match &mut self.wire {
-            Wire::Socket(socket) => socket,
+        let line = match &mut self.wire {
+            Wire::Line(line) => line,
             Wire::Own(own) => {
                 let is_written = own.pass_data(id, &pieces[1..count]);
                 slot.stuck = is_written != Some(true);
@@ -418,7 +449,7 @@ impl Inner {
                 return Ok(len);
             }
         };
-        let written = match socket.write_vectored(&pieces[..count]) {
+        let written = match line.write_vectored(&pieces[..count]) {
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 slot.stuck = true;

@@ -5,7 +5,7 @@
 use super::hello::{Doorbells, MAX_MESSAGE, Parts, READY, READY_READS, TAIL, Tail, Theirs, in_parts};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
-use super::segment::Segment;
+use crate::memory::Segment;
 use crate::stream::handshake::{Proved, is_proved, tell_of_refusal};
 use crate::transport::{self, NewLane, Said};
 use base::ProcId;

@@ -5,7 +5,7 @@
 use super::hello::{Doorbells, MAX_MESSAGE, Parts, READY, READY_READS, TAIL, Tail, Theirs, in_parts};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
-use super::segment::Segment;
+use crate::memory::Segment;
 use crate::stream::handshake::refused;
 use crate::transport::{Attempt, NewLane, Step};
 use std::io::{self, ErrorKind};

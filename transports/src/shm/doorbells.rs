@@ -8,7 +8,7 @@
 //! last look at bits and lanes. So either the sender sees the word or the receiver sees the frame. Where both sides support
 //! it, the receiver's fence serves the sender too ([`super::fence`]).
 
-use super::view::SegmentView;
+use crate::memory::SegmentView;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 // The word and the bits are on cache lines of their own, since different processes write them at different times.

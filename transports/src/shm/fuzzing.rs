@@ -5,9 +5,9 @@
 use super::hello::{Parts, Tail, Theirs};
 use super::lane::{MEMORY, ShmLane};
 use super::rights::Connection;
-use super::segment::Segment;
-use super::view::SegmentView;
 use super::{doorbells, peek};
+use crate::memory::Segment;
+use crate::memory::SegmentView;
 use base::ProcId;
 use base::protocol::shared::{LANE_END, ROOM, SLOT, SLOTS, SLOTS_AT};
 use std::io;

@@ -2,10 +2,11 @@
 //!
 //! Used by both ends. Invariant: lengths are fixed; what comes from the other side is checked before it is used.
 
+use super::doorbells;
 use super::peek::{Readable, Token, own_token};
 use super::rights::Connection;
-use super::segment::Segment;
-use super::{doorbells, fence};
+use crate::memory::Segment;
+use crate::memory::fence;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::greeting::{CONFIRMATION, MAX_PROOF};
 use base::protocol::shared::{FENCES, LAYOUT, READS, tail};

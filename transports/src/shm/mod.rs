@@ -6,14 +6,13 @@
 //! that memory, it says READY, and both sides have a [`ShmLane`]. The connection stays open: its end shows that the other
 //! process has died.
 //!
-//! `view` is shared memory as the algorithms (`ring`, `payload`, `doorbells`) see it, `segment` is mapped memory; `rights` are
+//! `ring`, `payload` and `doorbells` are the algorithms; `rights` are
 //! local connections that carry descriptors; `hello`, `dial` and `accept` are the handshake; `peek` reads the other side's
 //! memory. A killed process leaves nothing behind, since neither the memory nor the socket has a name in a file system.
 
 mod accept;
 mod dial;
 mod doorbells;
-mod fence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod hello;
@@ -27,13 +26,11 @@ mod payload;
 mod peek;
 mod rights;
 mod ring;
-mod segment;
 mod stores;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
 mod tests;
-mod view;
 
 pub(crate) use doorbells::BITS;
 pub use hello::Doorbells;

@@ -9,7 +9,7 @@
 //! slot, neither side writes to slot or body; what is read from the other side is checked before it is used.
 
 use super::payload::{PayloadRing, UNIT};
-use super::view::SegmentView;
+use crate::memory::SegmentView;
 use base::bytes::Malformed;
 use base::protocol::shared::{FAR, FIELDS, LAP, QUESTION as ASK, SLOT, START, TAG};
 use std::ops::Range;
@@ -344,8 +344,8 @@ impl Consumer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::Segment;
     use super::*;
+    use crate::memory::Segment;
 
     const PLAN: Plan = Plan { index: 0, slots_at: 4096, slots: 8, data_at: 8192, data: 4096, low: 1024 };
 

@@ -5,7 +5,7 @@ use super::rights::Connection;
 use crate::stream::ByteStream;
 use std::io::{self, IoSlice, IoSliceMut};
 
-crate::conformance::suite!(shm, |place| Stranger::reach(&place.address));
+crate::conformance::suite!(shm, |place, _| Stranger::reach(&place.address));
 
 /// A connection without doorbells.
 struct Stranger(Connection);

@@ -3,19 +3,19 @@
 use super::address::address;
 use crate::ip::start_connect;
 
-crate::conformance::suite!(tcp, |place| start_connect(address(place).unwrap()));
-crate::conformance::suite!(striped, tcp, |place| start_connect(address(place).unwrap()), |s| s.tcp.sockets = 3);
+crate::conformance::suite!(tcp, |place, _| start_connect(address(place).unwrap()));
+crate::conformance::suite!(striped, tcp, |place, _| start_connect(address(place).unwrap()), |s| s.tcp.sockets = 3);
 crate::conformance::suite!(
     encrypted,
     tcp,
-    |place| start_connect(address(place).unwrap()),
+    |place, _| start_connect(address(place).unwrap()),
     |_| (),
     trust::Encrypt::Always
 );
 crate::conformance::suite!(
     encrypted_and_striped,
     tcp,
-    |place| start_connect(address(place).unwrap()),
+    |place, _| start_connect(address(place).unwrap()),
     |s| s.tcp.sockets = 3,
     trust::Encrypt::Always
 );

@@ -15,4 +15,4 @@ use listener::{Listener, connect};
 use pipes::Pipes;
 
 #[cfg(test)]
-crate::conformance::suite!(toy, |place| connect(&place.address));
+crate::conformance::suite!(toy, |place, _| connect(&place.address));

@@ -25,8 +25,8 @@ fn settings_without_reads() -> super::Settings {
     super::Settings { reads: Some(0), ..settings() }
 }
 
-crate::conformance::suite!(verbs, verbs, |place| start_connect(unplace(place).unwrap().0), |s| s.verbs = settings());
-crate::conformance::suite!(verbs_written, verbs, |place| start_connect(unplace(place).unwrap().0), |s| s.verbs =
+crate::conformance::suite!(verbs, verbs, |place, _| start_connect(unplace(place).unwrap().0), |s| s.verbs = settings());
+crate::conformance::suite!(verbs_written, verbs, |place, _| start_connect(unplace(place).unwrap().0), |s| s.verbs =
     settings_without_reads());
 
 #[test]
@@ -49,7 +49,7 @@ fn rig_of(reads: Option<u8>) -> Rig {
         &super::ABOUT,
         move |s| s.verbs = faked.clone(),
         Encrypt::Network,
-        |place| start_connect(unplace(place).unwrap().0),
+        |place, _| start_connect(unplace(place).unwrap().0),
     )
 }
 

@@ -46,11 +46,9 @@ impl Switch {
             return;
         }
         let (from, to) = if is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
-        if let Some(fd) = conn.fd() {
-            let _ = from.delete(fd);
-            if let Err(e) = to.add(fd, EpollEvent::new(conn.interest(), CONNS + u64::from(id))) {
-                base::log!(Error, "epoll: {e}");
-            }
+        conn.unwatch(from);
+        if let Err(e) = conn.watch(to, CONNS + u64::from(id)) {
+            base::log!(Error, "epoll: {e}");
         }
     }
 

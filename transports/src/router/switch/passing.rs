@@ -3,7 +3,9 @@
 //! A DATA is passed on as it comes, in as many pieces, so that no more than a head is ever held back.
 
 use super::super::conn::{Conn, Id, Parked, To, Who};
+use super::super::departed::Known;
 use super::super::frame::{HEAD, Head, Kind, MOST_CHANNELS, Open, Why};
+use super::super::line::Line;
 use super::state::{LIMIT, MOST_PARKED, PATIENCE, Switch, Wanted};
 use base::bytes::Malformed;
 use std::io::{ErrorKind, IoSlice};
@@ -46,8 +48,9 @@ impl Switch {
             self.end(id, channel, Why::Full);
         } else if let Some(&there) = self.processes.get(&to) {
             self.unpark(id, channel, there);
-        } else if self.gone.contains(&to) {
-            self.end(id, channel, Why::Gone);
+        } else if let Some(known) = self.departed.get(&to) {
+            let why = if known == Known::Ended { Why::Dead } else { Why::Gone };
+            self.end(id, channel, why);
         } else if let Some(address) = router.filter(|address| !from_router && !self.is_own(address)) {
             self.dial(id, channel, address);
         }
@@ -102,6 +105,11 @@ impl Switch {
 
     /// Reads a connection once, and passes on what has come.
     pub(super) fn read(&mut self, id: Id, mut wanted: Option<Wanted<'_, '_, '_>>) {
+        if wanted.is_none()
+            && let Some(line) = self.conns.get_mut(&id).and_then(Conn::lend)
+        {
+            return self.read_in_place(id, line);
+        }
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = match self.conns.get_mut(&id) {
             Some(conn) => conn.read(&mut buffer, wanted.as_mut().map(|wanted| (wanted.number, &mut *wanted.into))),
@@ -123,6 +131,40 @@ impl Switch {
             Err(_) => self.drop_conn(id),
         }
         self.buffer = buffer;
+    }
+
+    /// The same in the memory of a process: what is written on goes from there to the socket of another router.
+    fn read_in_place(&mut self, id: Id, mut line: Box<Line>) {
+        let mut is_sound = true;
+        // As much as one read of a socket brings: the room has a begin and an end.
+        for _ in 0..2 {
+            let looked = line.look(|there| {
+                match self.pass_all(id, there, None) {
+                    Ok(passed) => self.conns.get_mut(&id).into_iter().for_each(|conn| conn.keep(&there[passed..])),
+                    Err(Malformed) => is_sound = false,
+                }
+                there.len()
+            });
+            let is_over = match looked {
+                Ok(n) => n == 0,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.conns.get(&id).is_some_and(|conn| conn.has_hung_up),
+                Err(_) => true,
+            };
+            is_sound &= !is_over;
+            let is_between = self.conns.get(&id).is_some_and(|conn| conn.is_between());
+            if looked.is_err() || !is_sound || !is_between {
+                break;
+            }
+        }
+        let Some(conn) = self.conns.get_mut(&id) else {
+            // It was closed meanwhile.
+            let epolls = self.own.iter().map(|own| &*own.epoll).chain([&*self.epoll]);
+            return epolls.for_each(|epoll| line.unwatch(epoll));
+        };
+        conn.give_back(line);
+        if !is_sound {
+            self.drop_conn(id);
+        }
     }
 
     /// Passes on all but the begin of a frame whose head, or short body, has not come whole. Returns how many bytes these are.

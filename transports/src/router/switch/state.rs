@@ -1,12 +1,13 @@
 //! What a router is made of: its connections, and what it knows of processes and other routers.
 
 use super::super::conn::{Conn, Id};
+use super::super::departed::Departed;
 use super::super::into::Into;
 use super::super::local::Listener;
 use crate::ip::Kept;
 use nix::sys::epoll::Epoll;
 use nix::sys::eventfd::EventFd;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,6 @@ pub(in crate::router) const AT_ONCE: usize = 16;
 pub(super) const MOST_PARKED: usize = 4 << 10;
 /// Connections that have not proved themselves; the oldest gives way.
 pub(super) const MOST_NEW: usize = 64;
-/// Processes that are remembered after they have gone.
-pub(super) const MOST_GONE: usize = 1024;
 /// The most connections that are accepted at one listener before others have their turn.
 pub(super) const MOST_AT_ONCE: usize = 50;
 /// What is watched: a nudge, the local name, listeners; connections have their number behind [`CONNS`].
@@ -47,7 +46,7 @@ pub(in crate::router) struct Switch {
     pub(super) conns: BTreeMap<Id, Conn>,
     pub(super) last: Id,
     pub(super) processes: HashMap<[u8; 16], Id>,
-    pub(super) gone: VecDeque<[u8; 16]>,
+    pub(super) departed: Departed,
     /// The connection to each other router that new channels go over, and those to addresses, which may not stand yet.
     pub(super) routers: HashMap<[u8; 16], Id>,
     pub(super) dials: HashMap<SocketAddr, Id>,

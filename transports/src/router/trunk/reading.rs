@@ -62,6 +62,13 @@ impl Inner {
             let _ = self.flush();
         }
         self.pump_for(None);
+        if let Wire::Line(line) = &self.wire
+            && line.is_over()
+        {
+            // What it wrote at last.
+            self.pump_for(None);
+            self.break_off();
+        }
         if let Wire::Own(own) = &self.wire
             && own.has_more_room()
         {
@@ -96,8 +103,8 @@ impl Inner {
             self.stage.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let socket = match &mut self.wire {
-            Wire::Socket(socket) => socket,
+        let line = match &mut self.wire {
+            Wire::Line(line) => line,
             Wire::Own(own) => {
                 let is_between = self.end == 0 && self.body.is_none();
                 let wanted = to.as_mut().filter(|_| is_between).map(|(id, into)| (*id, &mut **into));
@@ -115,12 +122,12 @@ impl Inner {
             _ => None,
         };
         let Some((into, left)) = direct else {
-            let n = socket.read_vectored(&mut [IoSliceMut::new(&mut self.stage[self.end..])])?;
+            let n = line.read_vectored(&mut [IoSliceMut::new(&mut self.stage[self.end..])])?;
             self.end += n;
             return Ok(n);
         };
         let behind = if left < self.stage.len() { self.stage.len() } else { HEAD };
-        let n = into.read(left, &mut self.stage[..behind], |bufs| socket.read_vectored(bufs))?;
+        let n = into.read(left, &mut self.stage[..behind], |bufs| line.read_vectored(bufs))?;
         let in_place = into.got();
         self.end = n - in_place;
         if let Some((channel, left)) = self.body {

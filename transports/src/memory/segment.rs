@@ -21,7 +21,7 @@ const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).uni
 /// The bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-pub(super) struct Segment {
+pub(crate) struct Segment {
     at: NonNull<u8>,
     len: usize,
 }
@@ -34,7 +34,7 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// New memory, all zeros, and the descriptor by which another process can map it. Its pages are provided when they are
     /// touched.
-    pub(super) fn create(len: usize) -> io::Result<(Segment, OwnedFd)> {
+    pub(crate) fn create(len: usize) -> io::Result<(Segment, OwnedFd)> {
         let fd = memfd_create("mpi_connect", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         ftruncate(&fd, len as i64)?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SEALS))?;
@@ -42,7 +42,7 @@ impl Segment {
     }
 
     /// Maps memory that another process has made. An error if it is not sealed, or of another length.
-    pub(super) fn adopt(fd: OwnedFd, len: usize) -> io::Result<Segment> {
+    pub(crate) fn adopt(fd: OwnedFd, len: usize) -> io::Result<Segment> {
         // Only memory files can be sealed, so this refuses any other descriptor.
         let seals = SealFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GET_SEALS)?);
         if !seals.contains(SEALS) || fstat(&fd)?.st_size != len as i64 {

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 /// Memory that two processes share. Positions are in bytes from its begin.
-pub(super) trait SegmentView {
+pub(crate) trait SegmentView {
     fn load(&self, at: usize, order: Ordering) -> u64;
     fn store(&self, at: usize, value: u64, order: Ordering);
     fn swap(&self, at: usize, value: u64, order: Ordering) -> u64;

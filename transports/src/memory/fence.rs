@@ -12,12 +12,12 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Whether this process takes part: its threads pass a fence when another process calls [`everywhere`]. It is registered with
 /// the kernel here, unless it is already.
-pub(super) fn takes_part() -> bool {
+pub(crate) fn takes_part() -> bool {
     OF_PROCESSES.register()
 }
 
 /// A full fence here and in every process that takes part.
-pub(super) fn everywhere() {
+pub(crate) fn everywhere() {
     // Until this process is registered, no lane of it leaves fences to others.
     if !OF_PROCESSES.is_registered() || !OF_PROCESSES.make() {
         fence(Ordering::SeqCst);
