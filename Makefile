@@ -132,11 +132,12 @@ bench: all
 	@QUICK="$(QUICK)" ROWS="$(ROWS)" MPIS="$(MPIS)" PAIR="$(PAIR)" ROUNDS="$(ROUNDS)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q -p mpi-connect-bench
 
-# What many ranks cost: from 2^FROM= (10) to 2^TO= (20) of them in one process, then twice PROCESSES= (256, or 0) real ones, under FIRST= and
-# SECOND= (openmpi4, mpich4), beside ADIOS2. RECORD=1 writes docs/scale.md. Half an hour, and up to GIB= (16).
+# What many ranks cost: from 2^FROM= (10) to 2^TO= (20) of them in one process, of which up to 2^EXCHANGE= (20) exchange messages, then twice
+# PROCESSES= (256, or 0) real ones, under FIRST= and SECOND= (openmpi4, mpich4), beside ADIOS2. RECORD=1 writes docs/scale.md. Half an
+# hour, and up to GIB= (16).
 scale: all
 	@scripts/sst
-	@FROM="$(FROM)" TO="$(TO)" GIB="$(GIB)" PROCESSES="$(PROCESSES)" FIRST="$(FIRST)" SECOND="$(SECOND)" RECORD="$(RECORD)" \
+	@FROM="$(FROM)" TO="$(TO)" EXCHANGE="$(EXCHANGE)" GIB="$(GIB)" PROCESSES="$(PROCESSES)" FIRST="$(FIRST)" SECOND="$(SECOND)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q --release -p mpi-connect-bench --bin scale
 
 # What checkpoints cost jobs that exchange messages without a pause: LAUNCHES= of each kind (5), some 50 s each.

@@ -17,6 +17,7 @@ pub mod protocol;
 pub mod rdma;
 pub mod settings;
 pub mod shares;
+pub mod sorted;
 pub mod spawn;
 pub mod spelling;
 pub mod thread;
@@ -26,6 +27,7 @@ pub mod time;
 pub use families::Family;
 pub use ident::ProcId;
 pub use memory::{BufId, Memory, Stores};
+pub use sorted::Sorted;
 pub use time::Time;
 
 /// What a user can do about an error of the system, as a text to append to the message. Empty if nothing is known.

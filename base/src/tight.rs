@@ -3,10 +3,20 @@
 /// Appends to a table. It grows by an eighth, and at least by one, so it is never much larger than what is in it. A vector's own way
 /// doubles it, and begins with four.
 pub fn push<T>(table: &mut Vec<T>, value: T) {
+    make_room(table);
+    table.push(value);
+}
+
+/// As [`push`], at a place before others.
+pub fn insert<T>(table: &mut Vec<T>, at: usize, value: T) {
+    make_room(table);
+    table.insert(at, value);
+}
+
+fn make_room<T>(table: &mut Vec<T>) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 8).max(1));
     }
-    table.push(value);
 }
 
 #[cfg(test)]

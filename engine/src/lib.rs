@@ -51,7 +51,7 @@ pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
 use arrived::{Arrived, Body};
 use base::bytes::Malformed;
-use base::{Memory, tight};
+use base::{Memory, Sorted, tight};
 use credit::Freed;
 use matching::{Posted, Unexpected};
 use ops::Ops;
@@ -72,8 +72,7 @@ pub struct Engine {
     peers: Vec<Peer>,
     /// Removed peers, whose numbers are used again.
     vacant: Vec<PeerId>,
-    // A map has room for eleven from the beginning, and most processes have one: boxes keep it small.
-    groups: BTreeMap<u64, Box<Group>>,
+    groups: Sorted<u64, Group>,
     contexts: Vec<Option<Context>>,
     ops: Ops,
     /// What is noted for cuts.
@@ -104,7 +103,7 @@ impl Engine {
             cfg,
             peers: Vec::new(),
             vacant: Vec::new(),
-            groups: BTreeMap::new(),
+            groups: Sorted::default(),
             contexts: Vec::new(),
             ops: Ops::default(),
             tracking: None,
@@ -125,7 +124,7 @@ impl Engine {
     /// Adds a peer. All peers between the same two incarnations have the same `group`. A [`ContextId`] stands for one
     /// inter-communicator within a group.
     pub fn add_peer(&mut self, group: u64) -> PeerId {
-        self.groups.entry(group).or_default();
+        self.groups.get_or_insert_with(group, Group::default);
         let peer = Peer::new(group, &self.cfg);
         self.at_end += usize::from(peer.granting.at_end());
         match self.vacant.pop() {
@@ -207,7 +206,7 @@ impl Engine {
             self.contexts.len() - 1
         });
         let ctx = Ctx(slot as u32);
-        let shared = self.groups.entry(group).or_default();
+        let shared = self.groups.get_or_insert_with(group, Group::default);
         debug_assert!(!shared.closed.contains(context));
         let before = shared.open.insert(context, ctx);
         debug_assert!(before.is_none());
@@ -292,7 +291,7 @@ impl Engine {
 
     /// A context was agreed on but will not be opened here. Messages for it are refused.
     pub fn refuse(&mut self, group: u64, context: ContextId) {
-        let group = self.groups.entry(group).or_default();
+        let group = self.groups.get_or_insert_with(group, Group::default);
         group.closed.insert(context);
         let early = group.early.remove(&context).unwrap_or_default();
         self.drop_unexpected(context, early);

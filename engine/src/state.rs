@@ -12,6 +12,7 @@ use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, PeerId, Source, Tag};
+use base::Sorted;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -109,7 +110,7 @@ impl Peer {
 /// What the peers of one group share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Group {
-    pub open: BTreeMap<ContextId, Ctx>,
+    pub open: Sorted<ContextId, Ctx>,
     /// Contexts that were open once. All others are still to come.
     pub closed: Closed,
     /// Messages for contexts that are not open yet. Credit bounds them.

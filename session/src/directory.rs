@@ -16,7 +16,6 @@ use base::bytes::{Malformed, Put, Take};
 use base::protocol::control::{ASK_RANGE, RANGE};
 use base::{Memory, ProcId, Time};
 use engine::Gone;
-use std::collections::btree_map::Entry;
 use std::time::Duration;
 use wire::Contacts;
 use wire::lane::Lane;
@@ -118,8 +117,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     fn await_range(&mut self, key: Key) {
-        if let Entry::Vacant(place) = self.ranges.awaited.entry(key) {
-            place.insert(Awaited::new());
+        if !self.ranges.awaited.contains_key(&key) {
+            self.ranges.awaited.insert(key, Awaited::new());
             self.ask_next(key);
         }
     }
@@ -210,7 +209,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         let mut over = Vec::new();
-        for (key, awaited) in &mut self.ranges.awaited {
+        for (key, awaited) in self.ranges.awaited.iter_mut() {
             let pair = awaited.asked.path().map(|path| (&self.pairs[path.slot], path.serial));
             let is_there = pair.is_none_or(|(pair, serial)| pair.serial == serial && pair.gone().is_none());
             let limit = match (awaited.asked, pair) {

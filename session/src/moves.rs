@@ -228,7 +228,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let pair = &mut self.pairs[i];
         let Some(up) = pair.lane() else { return };
         if preferred.is_none_or(|best| best == up.transport) || !pair.can_dial() || pair.caller.is_some() {
-            pair.moves.again.arrived(now);
+            pair.moves.arrived(now);
             self.agenda.worse.remove(&i);
         } else {
             pair.moves.again.left(now);

@@ -47,9 +47,13 @@ fn run() -> Result<(), String> {
     let text = |name: &str, usual: &str| std::env::var(name).ok().filter(|t| !t.is_empty()).unwrap_or(usual.to_owned());
     let number = |name: &str, usual: u32| text(name, "").parse().unwrap_or(usual);
     let mut all: Vec<Measured> = Vec::new();
-    let mut stopped = None;
+    let mut stopped: Option<String> = None;
     let gibibytes = number("GIB", 16);
+    let exchange = number("EXCHANGE", 20);
     for exponent in number("FROM", 10)..=number("TO", 20) {
+        if exponent > exchange {
+            stopped.get_or_insert_with(|| format!("no more than 2^{exchange} were to exchange"));
+        }
         let (measured, why) = one(1 << exponent, gibibytes, stopped.is_some())?;
         all.extend(measured);
         // More ranks are only joined then.

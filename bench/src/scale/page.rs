@@ -42,16 +42,44 @@ fn points(all: &[Measured], column: &Column) -> Vec<(f64, f64)> {
     of_part.map(|m| (f64::from(m.ranks), (column.value)(m))).collect()
 }
 
-/// The exponent by which a value grows with the number of ranks: the slope of the straight line that fits both logarithms best.
-fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+/// The law by which a value grows with the number of ranks: the straight line that fits both logarithms best.
+struct Law {
+    exponent: f64,
+    /// The logarithm of the value of one rank.
+    of_one: f64,
+}
+
+impl Law {
+    fn at(&self, ranks: f64) -> f64 {
+        (self.of_one + self.exponent * ranks.ln()).exp()
+    }
+}
+
+fn law(points: &[(f64, f64)]) -> Option<Law> {
     let fits = |p: &&(f64, f64)| p.0 >= f64::from(FITTED_FROM) && p.1 > 0.0;
     let logs: Vec<(f64, f64)> = points.iter().filter(fits).map(|p| (p.0.ln(), p.1.ln())).collect();
     let n = logs.len() as f64;
     let mean = |pick: fn(&(f64, f64)) -> f64| logs.iter().map(pick).sum::<f64>() / n;
     let (x, y) = (mean(|p| p.0), mean(|p| p.1));
     let spread: f64 = logs.iter().map(|p| (p.0 - x).powi(2)).sum();
-    let slope = logs.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / spread;
-    (logs.len() > 2).then_some(slope)
+    let exponent = logs.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / spread;
+    (logs.len() > 2).then_some(Law { exponent, of_one: y - exponent * x })
+}
+
+/// What exchanging would take of as many ranks as were joined, by its laws. Empty if as many have exchanged.
+fn foreseen(all: &[Measured]) -> String {
+    let most = |part: &str| all.iter().filter(|m| m.part == part).map(|m| m.ranks).max();
+    let of = |value: fn(&Measured) -> f64| law(&points(all, &Column { title: "", part: "exchange", value }));
+    let laws = (of(|m| m.memory as f64), of(|m| m.cpu));
+    let (Some(joined), Some(exchanged), (Some(memory), Some(cpu))) = (most("join"), most("exchange"), laws) else {
+        return String::new();
+    };
+    if exchanged >= joined {
+        return String::new();
+    }
+    let (memory, cpu) = (memory.at(f64::from(joined)) / f64::from(1 << 30), cpu.at(f64::from(joined)));
+    let (log, memory, cpu) = (joined.ilog2(), number(memory), number(cpu));
+    format!("\nBy these laws, 2^{log} ranks that exchange take {memory} GiB of memory and {cpu} s of processor.\n")
 }
 
 fn table(all: &[Measured], columns: &[Column]) -> Table {
@@ -70,9 +98,10 @@ fn table(all: &[Measured], columns: &[Column]) -> Table {
     if table.is_empty() {
         return table;
     }
-    let mut law = vec!["grows as ranks to the".to_owned()];
-    law.extend(columns.iter().map(|column| exponent(&points(all, column)).map_or("-".into(), |e| format!("{e:.2}"))));
-    table.rows.push(law);
+    let mut grows = vec!["grows as ranks to the".to_owned()];
+    let laws = columns.iter().map(|column| law(&points(all, column)));
+    grows.extend(laws.map(|law| law.map_or("-".into(), |law| format!("{:.2}", law.exponent))));
+    table.rows.push(grows);
     table
 }
 
@@ -116,7 +145,8 @@ pub fn record(mark: &str, text: &str) -> Result<(), String> {
 
 /// Shows what was measured, and records it if that is asked for. `stopped`: why there is no more.
 pub fn show(all: &[Measured], stopped: Option<&str>) -> Result<(), String> {
-    let stopped = stopped.map_or(String::new(), |why| format!("\nIt stops there: {why}.\n"));
+    let stopped =
+        stopped.map_or(String::new(), |why| format!("\nThe others were only joined: {why}.\n")) + &foreseen(all);
     let (joining, using) = COLUMNS.split_at(5);
     let tables = [table(all, joining), table(all, using)];
     if tables[0].is_empty() {
@@ -147,9 +177,34 @@ mod tests {
         let grown =
             |power: f64| (10..20).map(|n| f64::from(1 << n)).map(|n| (n, 3.0 * n.powf(power))).collect::<Vec<_>>();
         for power in [0.0, 1.0, 2.0] {
-            assert!((exponent(&grown(power)).expect("enough points") - power).abs() < 1e-9);
+            let law = law(&grown(power)).expect("enough points");
+            assert!((law.exponent - power).abs() < 1e-9);
+            assert!((law.at(1048576.0) / (3.0 * 1048576f64.powf(power)) - 1.0).abs() < 1e-9);
         }
-        assert_eq!(exponent(&grown(1.0)[..4]), None);
+        assert!(law(&grown(1.0)[..4]).is_none());
+    }
+
+    #[test]
+    fn what_was_not_run_is_foreseen_and_has_a_dash() {
+        let of = |exponent: u32, part: &str| Measured {
+            ranks: 1 << exponent,
+            part: part.into(),
+            cpu: f64::from(1 << exponent) / 1024.0,
+            messages: 5,
+            bytes: 5,
+            memory: 1 << (exponent + 14),
+            lanes: 9,
+        };
+        let mut all: Vec<Measured> = (12..=20).map(|exponent| of(exponent, "join")).collect();
+        all.extend((12..=18).map(|exponent| of(exponent, "exchange")));
+        assert_eq!(
+            foreseen(&all),
+            "\nBy these laws, 2^20 ranks that exchange take 16.0 GiB of memory and 1024 s of processor.\n"
+        );
+        let row = table(&all, &COLUMNS[5..6]).rows.into_iter().find(|row| row[0] == "2^20").expect("joined");
+        assert_eq!(row[1], "-");
+        all.extend((19..=20).map(|exponent| of(exponent, "exchange")));
+        assert_eq!(foreseen(&all), "");
     }
 
     #[test]

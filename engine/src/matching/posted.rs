@@ -43,7 +43,13 @@ struct Entry {
 pub(crate) struct Posted {
     /// All receives, while they are few.
     few: VecDeque<Receive>,
-    /// All receives, while they are many.
+    /// Made when they are many for the first time.
+    many: Option<Box<Many>>,
+}
+
+/// All receives, while they are many.
+#[derive(Clone, Debug, Default)]
+struct Many {
     nodes: Nodes<Entry, [Link; 2]>,
     all: List,
     /// The first receive that is not in the list of its key. Those after it are not listed either.
@@ -51,9 +57,9 @@ pub(crate) struct Posted {
     lists: Lists,
     /// The number of the last entry.
     last: u64,
-    /// The number of receives of each class, while they are many.
+    /// The number of receives of each class.
     of_class: [usize; CLASSES],
-    /// The number of receives from each rank, while they are many.
+    /// The number of receives from each rank.
     from: Vec<u32>,
 }
 
@@ -70,11 +76,21 @@ impl From<VecDeque<Receive>> for Posted {
 }
 
 impl Posted {
+    #[inline(always)]
+    fn many(&self) -> Option<&Many> {
+        self.many.as_deref().filter(|many| many.nodes.len() > 0)
+    }
+
+    #[inline(always)]
+    fn many_mut(&mut self) -> Option<&mut Many> {
+        self.many.as_deref_mut().filter(|many| many.nodes.len() > 0)
+    }
+
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
     #[inline(always)]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
-        if self.nodes.len() == 0 && self.few.len() < MANY {
+        if self.many().is_none() && self.few.len() < MANY {
             self.few.push_back(receive);
         } else {
             self.push_to_many(receive, placed);
@@ -83,23 +99,17 @@ impl Posted {
 
     #[inline(never)]
     fn push_to_many(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
-        let mut few = std::mem::take(&mut self.few);
-        few.push_back(receive);
-        for receive in few.drain(..) {
-            self.last += 1;
-            let at = self.nodes.insert(Entry { receive, order: self.last, listed: false });
-            self.nodes.append(&mut self.all, ALL, at);
-            self.unlisted.get_or_insert(at);
-            self.count(receive, 1);
-            placed(receive.op, at);
+        let many = self.many.get_or_insert_default();
+        self.few.push_back(receive);
+        for receive in self.few.drain(..) {
+            placed(receive.op, many.push(receive));
         }
-        self.few = few;
     }
 
     /// Removes the oldest receive that matches a message, and returns its operation and its capacity.
     #[inline]
     pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
-        if self.nodes.len() > 0 {
+        if self.many().is_some() {
             return self.take_of_many(source, tag);
         }
         let first = self.few.front()?;
@@ -111,7 +121,7 @@ impl Posted {
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.nodes.len() == 0
+        self.few.is_empty() && self.many().is_none()
     }
 
     /// The oldest receive, while there are few.
@@ -135,17 +145,75 @@ impl Posted {
 
     #[inline(never)]
     fn take_of_many(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
-        let fits = |entry: &Entry| fits(entry.receive.source, entry.receive.tag, source, tag);
-        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, entry)| fits(entry));
-        let at = match oldest {
-            Some((at, _)) => at,
-            None => self.search(source, tag)?,
-        };
-        let Receive { op, capacity, .. } = self.remove_of_many(at);
+        let at = self.many_mut()?.find(source, tag)?;
+        let Receive { op, capacity, .. } = self.remove_of_many(at)?;
         Some((op, capacity))
     }
 
-    /// The place of the oldest receive that matches a message, by the lists.
+    /// Removes the receive of an operation, which is at this place while there are many.
+    pub fn remove(&mut self, op: u64, place: u32) {
+        if self.many().is_some() {
+            let removed = self.remove_of_many(place);
+            debug_assert!(removed.is_some_and(|removed| removed.op == op));
+        } else {
+            self.few.retain(|r| r.op != op);
+        }
+    }
+
+    /// Removes one of many receives, and makes few of many when only few are left.
+    fn remove_of_many(&mut self, at: u32) -> Option<Receive> {
+        let many = self.many.as_deref_mut()?;
+        let receive = many.delist(at);
+        if many.nodes.len() <= FEW {
+            while let Some(at) = many.all.first() {
+                self.few.push_back(many.delist(at));
+            }
+            many.nodes.reset();
+        }
+        Some(receive)
+    }
+
+    /// All receives, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Receive> {
+        let many = self.many().map(|many| many.nodes.iter(many.all, ALL).map(|(_, entry)| &entry.receive));
+        self.few.iter().chain(many.into_iter().flatten())
+    }
+
+    /// Whether any receive takes messages from this rank.
+    pub fn any_from(&self, rank: u32) -> bool {
+        self.many().is_some_and(|many| many.any_from(rank))
+            || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
+    }
+
+    /// Whether nothing is left of what is kept for many receives.
+    #[cfg(test)]
+    pub fn is_bare(&self) -> bool {
+        self.many.as_deref().is_none_or(Many::is_bare)
+    }
+}
+
+impl Many {
+    /// Appends a receive, and returns its place.
+    fn push(&mut self, receive: Receive) -> u32 {
+        self.last += 1;
+        let at = self.nodes.insert(Entry { receive, order: self.last, listed: false });
+        self.nodes.append(&mut self.all, ALL, at);
+        self.unlisted.get_or_insert(at);
+        self.count(receive, 1);
+        at
+    }
+
+    /// The place of the oldest receive that matches a message.
+    fn find(&mut self, source: u32, tag: i64) -> Option<u32> {
+        let fits = |entry: &Entry| fits(entry.receive.source, entry.receive.tag, source, tag);
+        let oldest = self.nodes.iter(self.all, ALL).take(OLDEST).find(|(_, entry)| fits(entry));
+        match oldest {
+            Some((at, _)) => Some(at),
+            None => self.search(source, tag),
+        }
+    }
+
+    /// The same, by the lists.
     fn search(&mut self, source: u32, tag: i64) -> Option<u32> {
         self.enlist_all();
         let heads = (0..CLASSES).filter(|class| self.of_class[*class] > 0).filter_map(|class| {
@@ -155,40 +223,9 @@ impl Posted {
         heads.min().map(|(_, at)| at)
     }
 
-    /// Removes the receive of an operation, which is at this place while there are many.
-    pub fn remove(&mut self, op: u64, place: u32) {
-        if self.nodes.len() > 0 {
-            let removed = self.remove_of_many(place);
-            debug_assert_eq!(removed.op, op);
-        } else {
-            self.few.retain(|r| r.op != op);
-        }
-    }
-
-    /// Removes one of many receives, and makes few of many when only few are left.
-    fn remove_of_many(&mut self, at: u32) -> Receive {
-        let receive = self.delist(at);
-        if self.nodes.len() <= FEW {
-            while let Some(at) = self.all.first() {
-                let receive = self.delist(at);
-                self.few.push_back(receive);
-            }
-            self.nodes.reset();
-        }
-        receive
-    }
-
-    /// All receives, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Receive> {
-        self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, entry)| &entry.receive))
-    }
-
-    /// Whether any receive takes messages from this rank.
-    pub fn any_from(&self, rank: u32) -> bool {
+    fn any_from(&self, rank: u32) -> bool {
         let wild: usize = (0..CLASSES).filter(|class| class & ANY_SOURCE != 0).map(|c| self.of_class[c]).sum();
-        wild > 0
-            || self.from.get(rank as usize).is_some_and(|n| *n > 0)
-            || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
+        wild > 0 || self.from.get(rank as usize).is_some_and(|n| *n > 0)
     }
 
     /// Appends the receives that are not listed to the lists of their keys.
@@ -236,9 +273,8 @@ impl Posted {
         receive
     }
 
-    /// Whether nothing is left of what is kept for many receives.
     #[cfg(test)]
-    pub fn is_bare(&self) -> bool {
+    fn is_bare(&self) -> bool {
         let counted = self.of_class.iter().sum::<usize>() + self.from.iter().sum::<u32>() as usize;
         let lists = self.lists.is_empty() && self.all.first().is_none() && self.unlisted.is_none();
         lists && self.nodes.len() == 0 && counted == 0

@@ -22,7 +22,13 @@ const SCANS: usize = 2;
 pub(crate) struct Unexpected {
     /// All messages, while they are few.
     few: VecDeque<Arrived>,
-    /// All messages, while they are many.
+    /// Made when they are many for the first time.
+    many: Option<Box<Many>>,
+}
+
+/// All messages, while they are many.
+#[derive(Clone, Debug, Default)]
+struct Many {
     nodes: Nodes<Arrived, [Link; LINKS]>,
     all: List,
     /// How many of many messages searches have gone through since the last lists were made.
@@ -53,20 +59,166 @@ impl From<Vec<Arrived>> for Unexpected {
 }
 
 impl Unexpected {
+    #[inline(always)]
+    fn many(&self) -> Option<&Many> {
+        self.many.as_deref().filter(|many| many.nodes.len() > 0)
+    }
+
+    #[inline(always)]
+    fn many_mut(&mut self) -> Option<&mut Many> {
+        self.many.as_deref_mut().filter(|many| many.nodes.len() > 0)
+    }
+
     pub fn push(&mut self, message: Arrived) {
-        if self.nodes.len() > 0 {
-            self.push_to_many(message);
-        } else if self.few.len() < MANY {
+        if self.many().is_none() && self.few.len() < MANY {
             self.few.push_back(message);
         } else {
-            let mut few = std::mem::take(&mut self.few);
-            few.drain(..).for_each(|message| self.push_to_many(message));
-            self.few = few;
-            self.push_to_many(message);
+            let many = self.many.get_or_insert_default();
+            self.few.drain(..).for_each(|message| many.push(message));
+            many.push(message);
         }
     }
 
-    fn push_to_many(&mut self, message: Arrived) {
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many().is_none()
+    }
+
+    /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
+    #[inline(never)]
+    pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
+        match self.many_mut() {
+            Some(many) => many.find(source, tag),
+            None => self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32),
+        }
+    }
+
+    /// The place of the oldest message for which this holds. It is valid until the queue changes.
+    pub fn position(&self, is_right: impl FnMut(&Arrived) -> bool) -> Option<u32> {
+        match self.many() {
+            Some(many) => many.position(is_right),
+            None => self.few.iter().position(is_right).map(|at| at as u32),
+        }
+    }
+
+    /// The wrong message, if several match.
+    #[cfg(feature = "plant")]
+    pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {
+        let right = |m: &Arrived| fits(source, tag, m.source, m.tag);
+        match self.many() {
+            Some(many) => many.iter().filter(|(_, m)| right(m)).map(|(at, _)| at).last(),
+            None => self.few.iter().rposition(right).map(|at| at as u32),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, at: u32) -> &Arrived {
+        match self.many() {
+            Some(many) => many.nodes.get(at),
+            None => &self.few[at as usize],
+        }
+    }
+
+    #[inline]
+    pub fn remove(&mut self, at: u32) -> Arrived {
+        let Some(many) = self.many_mut() else {
+            // A program mostly receives what came first.
+            let taken = if at == 0 { self.few.pop_front() } else { self.few.remove(at as usize) };
+            return taken.expect("a message that was found");
+        };
+        let message = many.remove(at);
+        self.few_again();
+        message
+    }
+
+    /// As [`Unexpected::find`], quick where it is the first: a program mostly receives what came first.
+    #[inline(always)]
+    pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
+        let (place, first) = match self.few.front() {
+            Some(first) => (Place::First, first),
+            None => {
+                let many = self.many()?;
+                many.all.first().map(|at| (Place::At(at), many.nodes.get(at)))?
+            }
+        };
+        let is_first = fits(source, tag, first.source, first.tag);
+        if is_first { Some(place) } else { self.find(source, tag).map(Place::At) }
+    }
+
+    #[inline(always)]
+    pub fn at(&mut self, place: Place) -> Option<&mut Arrived> {
+        match place {
+            Place::First => self.few.front_mut(),
+            Place::At(at) => match self.many.as_deref_mut().filter(|many| many.nodes.len() > 0) {
+                Some(many) => Some(many.nodes.get_mut(at)),
+                None => self.few.get_mut(at as usize),
+            },
+        }
+    }
+
+    /// Removes a message in which there is nothing to be dropped.
+    #[inline(always)]
+    pub fn discard(&mut self, place: Place) {
+        match place {
+            Place::First => std::mem::forget(self.few.pop_front()),
+            Place::At(at) => self.discard_later(at),
+        }
+    }
+
+    #[inline(never)]
+    fn discard_later(&mut self, at: u32) {
+        if let Some(many) = self.many_mut() {
+            many.unlink(at);
+            self.few_again();
+        } else {
+            std::mem::forget(self.few.remove(at as usize));
+        }
+    }
+
+    /// Makes few of many, when only few are left.
+    fn few_again(&mut self) {
+        let Some(many) = self.many.as_deref_mut() else { return };
+        if many.nodes.len() <= FEW {
+            while let Some(message) = many.remove_first() {
+                self.few.push_back(message);
+            }
+            many.nodes.reset();
+            (many.asked, many.scanned) = ([false; CLASSES], 0);
+        }
+    }
+
+    /// Calls `f` with each message, in order. It must not change source and tag.
+    pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
+        self.few.iter_mut().for_each(&mut *f);
+        let Some(many) = self.many_mut() else { return };
+        let mut next = many.all.first();
+        while let Some(at) = next {
+            f(many.nodes.get_mut(at));
+            next = many.nodes.next(ALL, at);
+        }
+    }
+
+    /// All messages, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
+        let many = self.many().map(|many| many.iter().map(|(_, m)| m));
+        self.few.iter().chain(many.into_iter().flatten())
+    }
+
+    /// All messages, in order.
+    pub fn into_messages(self) -> impl Iterator<Item = Arrived> {
+        let mut many = self.many;
+        self.few.into_iter().chain(std::iter::from_fn(move || many.as_deref_mut()?.remove_first()))
+    }
+
+    /// Whether nothing is left of what is kept for many messages.
+    #[cfg(test)]
+    pub fn is_bare(&self) -> bool {
+        self.many.as_deref().is_none_or(Many::is_bare)
+    }
+}
+
+impl Many {
+    fn push(&mut self, message: Arrived) {
         let at = self.nodes.insert(message);
         self.nodes.append(&mut self.all, ALL, at);
         for class in 0..CLASSES {
@@ -76,21 +228,15 @@ impl Unexpected {
         }
     }
 
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.nodes.len() == 0
+    fn iter(&self) -> impl Iterator<Item = (u32, &Arrived)> {
+        self.nodes.iter(self.all, ALL)
     }
 
-    /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
-    #[inline(never)]
-    pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        if self.nodes.len() > 0 {
-            return self.find_in_many(source, tag);
-        }
-        self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32)
+    fn position(&self, mut is_right: impl FnMut(&Arrived) -> bool) -> Option<u32> {
+        self.iter().find(|(_, m)| is_right(m)).map(|(at, _)| at)
     }
 
-    fn find_in_many(&mut self, source: Source, tag: Tag) -> Option<u32> {
+    fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         let key = Key::of(source, tag);
         let class = key.class();
         let (mut seen, most) = (0, if self.asked[class] { OLDEST } else { usize::MAX });
@@ -121,113 +267,6 @@ impl Unexpected {
         }
     }
 
-    /// The place of the oldest message for which this holds. It is valid until the queue changes.
-    pub fn position(&self, mut is_right: impl FnMut(&Arrived) -> bool) -> Option<u32> {
-        let many = self.nodes.iter(self.all, ALL).find(|(_, m)| is_right(m)).map(|(at, _)| at);
-        many.or_else(|| self.few.iter().position(is_right).map(|at| at as u32))
-    }
-
-    /// The wrong message, if several match.
-    #[cfg(feature = "plant")]
-    pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {
-        let right = |m: &Arrived| fits(source, tag, m.source, m.tag);
-        let many = self.nodes.iter(self.all, ALL).filter(|(_, m)| right(m)).map(|(at, _)| at);
-        many.last().or_else(|| self.few.iter().rposition(right).map(|at| at as u32))
-    }
-
-    #[inline]
-    pub fn get(&self, at: u32) -> &Arrived {
-        if self.nodes.len() > 0 { self.nodes.get(at) } else { &self.few[at as usize] }
-    }
-
-    #[inline]
-    pub fn remove(&mut self, at: u32) -> Arrived {
-        if self.nodes.len() == 0 {
-            // A program mostly receives what came first.
-            let taken = if at == 0 { self.few.pop_front() } else { self.few.remove(at as usize) };
-            return taken.expect("a message that was found");
-        }
-        let message = self.remove_of_many(at);
-        self.few_again();
-        message
-    }
-
-    /// As [`Unexpected::find`], quick where it is the first: a program mostly receives what came first.
-    #[inline(always)]
-    pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
-        let (place, first) = match self.few.front() {
-            Some(first) => (Place::First, first),
-            None => self.all.first().map(|at| (Place::At(at), self.nodes.get(at)))?,
-        };
-        let is_first = fits(source, tag, first.source, first.tag);
-        if is_first { Some(place) } else { self.find(source, tag).map(Place::At) }
-    }
-
-    #[inline(always)]
-    pub fn at(&mut self, place: Place) -> Option<&mut Arrived> {
-        match place {
-            Place::First => self.few.front_mut(),
-            Place::At(at) if self.nodes.len() > 0 => Some(self.nodes.get_mut(at)),
-            Place::At(at) => self.few.get_mut(at as usize),
-        }
-    }
-
-    /// Removes a message in which there is nothing to be dropped.
-    #[inline(always)]
-    pub fn discard(&mut self, place: Place) {
-        match place {
-            Place::First => std::mem::forget(self.few.pop_front()),
-            Place::At(at) => self.discard_later(at),
-        }
-    }
-
-    #[inline(never)]
-    fn discard_later(&mut self, at: u32) {
-        if self.nodes.len() == 0 {
-            std::mem::forget(self.few.remove(at as usize));
-        } else {
-            self.unlink(at);
-            self.few_again();
-        }
-    }
-
-    /// Makes few of many, when only few are left.
-    fn few_again(&mut self) {
-        if self.nodes.len() <= FEW {
-            while let Some(at) = self.all.first() {
-                let message = self.remove_of_many(at);
-                self.few.push_back(message);
-            }
-            self.nodes.reset();
-            (self.asked, self.scanned) = ([false; CLASSES], 0);
-        }
-    }
-
-    /// Calls `f` with each message, in order. It must not change source and tag.
-    pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
-        self.few.iter_mut().for_each(&mut *f);
-        let mut next = self.all.first();
-        while let Some(at) = next {
-            f(self.nodes.get_mut(at));
-            next = self.nodes.next(ALL, at);
-        }
-    }
-
-    /// All messages, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
-        self.few.iter().chain(self.nodes.iter(self.all, ALL).map(|(_, m)| m))
-    }
-
-    /// All messages, in order.
-    pub fn into_messages(mut self) -> impl Iterator<Item = Arrived> {
-        let few = std::mem::take(&mut self.few);
-        let many = std::iter::from_fn(move || {
-            let at = self.all.first()?;
-            Some(self.remove_of_many(at))
-        });
-        few.into_iter().chain(many)
-    }
-
     /// Appends a message to its list in this class.
     fn enlist(&mut self, class: usize, at: u32) {
         let message = self.nodes.get(at);
@@ -236,13 +275,17 @@ impl Unexpected {
         }
     }
 
-    /// Removes one of many messages, from all of its lists.
-    fn remove_of_many(&mut self, at: u32) -> Arrived {
+    /// Removes a message, from all of its lists.
+    fn remove(&mut self, at: u32) -> Arrived {
         self.unlink(at);
         std::mem::take(self.nodes.get_mut(at))
     }
 
-    /// Takes one of many messages out of all of its lists, and makes its place vacant.
+    fn remove_first(&mut self) -> Option<Arrived> {
+        self.all.first().map(|at| self.remove(at))
+    }
+
+    /// Takes a message out of all of its lists, and makes its place vacant.
     fn unlink(&mut self, at: u32) {
         self.nodes.unlink(&mut self.all, ALL, at);
         for class in 0..CLASSES {
@@ -260,9 +303,8 @@ impl Unexpected {
         self.nodes.release(at);
     }
 
-    /// Whether nothing is left of what is kept for many messages.
     #[cfg(test)]
-    pub fn is_bare(&self) -> bool {
+    fn is_bare(&self) -> bool {
         self.lists.is_empty() && self.nodes.len() == 0 && self.asked == [false; CLASSES]
     }
 }

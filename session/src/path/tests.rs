@@ -89,12 +89,29 @@ fn memory_of_acknowledged_bodies_is_used_again() {
     let spare = a.spare(100);
     assert_eq!((spare.as_ptr(), spare.len()), (at, 0));
     // The memory that is kept is bounded.
-    (0..100).for_each(|_| a.send(vec![1; 16 << 10]));
+    for _ in 0..100 {
+        let mut body = a.spare(16 << 10);
+        body.resize(16 << 10, 1);
+        a.send(body);
+    }
     feed(&mut b, &drain(&mut a, 1)).unwrap();
     b.send(vec![2]);
     feed(&mut a, &drain(&mut b, 1)).unwrap();
     assert!(a.all_acknowledged());
     assert_eq!((0..100).filter(|_| a.spare(1).capacity() == 16 << 10).count(), 16);
+}
+
+#[test]
+fn memory_that_nobody_asks_for_is_not_kept() {
+    let (mut a, mut b) = pair();
+    for _ in 0..10 {
+        a.send(vec![1; 1000]);
+        feed(&mut b, &drain(&mut a, 1)).unwrap();
+        b.send(vec![2]);
+        feed(&mut a, &drain(&mut b, 1)).unwrap();
+        assert!(a.all_acknowledged());
+    }
+    assert!(a.spare(1).capacity() < 1000, "it was the first that was asked for");
 }
 
 #[test]

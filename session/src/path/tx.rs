@@ -45,6 +45,10 @@ pub(super) struct TxHalf {
     spare: Vec<Vec<u8>>,
     #[serde(skip)]
     spare_bytes: usize,
+    /// How many of them are kept at most: as many as were asked for while there was none. So memory that comes from elsewhere, such
+    /// as that of CONTROL messages, is not kept for messages that nobody sends.
+    #[serde(skip)]
+    most_spare: usize,
     /// The sequence that goes next.
     pub cursor: u64,
     /// Pieces of bulk that wait for room on a lane.
@@ -67,6 +71,7 @@ impl TxHalf {
             bytes: 0,
             spare: Vec::new(),
             spare_bytes: 0,
+            most_spare: 0,
             cursor: 1,
             bulk: VecDeque::new(),
             flush: false,
@@ -97,16 +102,22 @@ impl TxHalf {
 
     /// An empty vector with room for `len` bytes.
     pub fn take_spare(&mut self, len: usize) -> Vec<u8> {
-        let mut body = self.spare.pop().unwrap_or_default();
+        let Some(mut body) = self.spare.pop() else { return self.one_more(len) };
         self.spare_bytes -= body.capacity();
         body.clear();
         body.reserve(len.max(LEAST_SPARE));
         body
     }
 
+    #[cold]
+    fn one_more(&mut self, len: usize) -> Vec<u8> {
+        self.most_spare = (self.most_spare + 1).min(MOST_SPARE);
+        Vec::with_capacity(len.max(LEAST_SPARE))
+    }
+
     fn spare(&mut self, body: Vec<u8>) {
         let bytes = self.spare_bytes + body.capacity();
-        if body.capacity() >= LEAST_SPARE && self.spare.len() < MOST_SPARE && bytes <= MOST_SPARE_BYTES {
+        if body.capacity() >= LEAST_SPARE && self.spare.len() < self.most_spare && bytes <= MOST_SPARE_BYTES {
             self.spare_bytes = bytes;
             self.spare.push(body);
         }

@@ -2,7 +2,7 @@
 //! that it waits for, and those that it keeps for others.
 
 use crate::state::pair::PathRef;
-use base::Time;
+use base::{Sorted, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use wire::ranges::{Digest, Range, Tree, ranges};
@@ -100,7 +100,7 @@ impl Awaited {
 /// The ranges of all remote groups that this process has to do with.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Ranges {
-    pub awaited: BTreeMap<Key, Awaited>,
+    pub awaited: Sorted<Key, Awaited>,
     /// As they travel, the oldest first.
     kept: VecDeque<(Key, Vec<u8>)>,
     /// Groups of which a call needs all records. It asks again in another process.

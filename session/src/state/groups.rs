@@ -2,7 +2,7 @@
 
 use crate::state::directory::Directory;
 use crate::state::pair::PathRef;
-use base::ProcId;
+use base::{ProcId, Sorted};
 use engine::{Engine, Gone};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -72,10 +72,9 @@ pub(crate) struct Between {
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Groups {
     /// Ours, by incarnation.
-    // Most processes have one group and one remote group, and a map has room for eleven: boxes keep it small.
-    pub(crate) own: BTreeMap<u64, Box<Registered>>,
+    pub(crate) own: Sorted<u64, Registered>,
     /// By (our incarnation, theirs).
-    pub(crate) between: BTreeMap<(u64, u64), Box<Between>>,
+    pub(crate) between: Sorted<(u64, u64), Between>,
     /// The last number that was given to a [`Between`].
     pub(crate) last_number: u64,
 }
@@ -83,14 +82,12 @@ pub(crate) struct Groups {
 impl Groups {
     /// Notes a group or a port of ours.
     pub fn register(&mut self, group: Group, callers: Option<VecDeque<PathRef>>) {
-        self.own.insert(
-            group.incarnation,
-            Box::new(Registered { group, removed: false, callers, pairs: 0, directory: None }),
-        );
+        let registered = Registered { group, removed: false, callers, pairs: 0, directory: None };
+        self.own.insert(group.incarnation, registered);
     }
 
     pub fn get(&self, incarnation: u64) -> Option<&Registered> {
-        self.own.get(&incarnation).map(|known| &**known)
+        self.own.get(&incarnation)
     }
 
     pub fn is_removed(&self, incarnation: u64) -> bool {
@@ -127,15 +124,15 @@ impl Groups {
     }
 
     pub fn between(&self, ours: u64, theirs: u64) -> Option<&Between> {
-        self.between.get(&(ours, theirs)).map(|between| &**between)
+        self.between.get(&(ours, theirs))
     }
 
     /// As [`Groups::between`]; it is made if there is none.
     pub fn meet(&mut self, ours: u64, theirs: u64) -> &mut Between {
         let last = &mut self.last_number;
-        self.between.entry((ours, theirs)).or_insert_with(|| {
+        self.between.get_or_insert_with((ours, theirs), || {
             *last += 1;
-            Box::new(Between::new(*last))
+            Between::new(*last)
         })
     }
 
@@ -207,7 +204,7 @@ impl Groups {
     /// Ends a group of ours that was removed, unless a pair has it or may come to have it.
     pub fn end_removed(&mut self, incarnation: u64) {
         let is_over = |known: &Registered| known.removed && known.pairs == 0 && known.directory.is_none();
-        if !self.is_joined(incarnation) && self.own.get(&incarnation).is_some_and(|known| is_over(known)) {
+        if !self.is_joined(incarnation) && self.own.get(&incarnation).is_some_and(is_over) {
             self.own.remove(&incarnation);
         }
     }

@@ -10,7 +10,7 @@ const FIRST_REST: Duration = Duration::from_secs(10);
 /// The longest such rest.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// The moves of one pair. Memory is taken when something of them is first noted: most pairs never have a lane.
+/// The moves of one pair. Memory is taken when something of them is first noted: most pairs never have a lane that they should leave.
 #[derive(Default)]
 pub(crate) struct Moves(Option<Box<Noted>>);
 
@@ -19,6 +19,13 @@ impl Moves {
     pub(crate) fn end(&mut self) {
         if let Some(noted) = &mut self.0 {
             noted.underway = None;
+        }
+    }
+
+    /// The pair has a lane of the transport that it should use. Of one that never had another there is nothing to note.
+    pub(crate) fn arrived(&mut self, now: Time) {
+        if let Some(noted) = &mut self.0 {
+            noted.again.arrived(now);
         }
     }
 
