@@ -314,10 +314,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if let Some(generation) = theirs {
             return self.yield_to(i, generation, now);
         }
-        let is_settled = self.is_settled(i, &failed);
+        let is_decided = self.is_decided(i, &failed);
         let why = failed.last().map_or("refused".into(), |(_, why)| format!("refused: {why}"));
         race.before.extend(failed);
-        if !is_settled && let Some(transport) = race.later.pop() {
+        if !is_decided && let Some(transport) = race.later.pop() {
             let limit = self.limit_of(i, transport);
             let mut next = Race::new(race.hello, race.process, transport, limit);
             next.without = race.without + &about.map_or(String::new(), |about| format!("; no {}: {why}", about.title));

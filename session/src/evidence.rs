@@ -83,7 +83,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Whether it is certain, whatever other transports say.
-    pub(crate) fn is_settled(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
+    pub(crate) fn is_decided(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
         let has_ended = |why: &Refusal| *why == Refusal::Ended && self.may_count_as_ended(i);
         let is_passed = |place: &Place| self.scope(place.transport) == Some(Scope::Passed);
         failed.iter().any(|(place, why)| why.is_its_own() || is_passed(place) && has_ended(why))
@@ -96,7 +96,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// What the failures of all transports that were dialled prove together.
     pub(crate) fn weigh(&self, i: usize, failed: &[(Place, Refusal)]) -> Verdict {
-        if self.is_settled(i, failed) {
+        if self.is_decided(i, failed) {
             return Verdict::Certain;
         }
         let evidence = &self.pairs[i].evidence;

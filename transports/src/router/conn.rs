@@ -341,10 +341,20 @@ impl Conn {
     }
 
     fn read_some(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match self.stream().ok_or(ErrorKind::NotConnected)?.read_vectored(bufs) {
-            Err(e) if e.kind() == ErrorKind::WouldBlock && self.has_hung_up => Ok(0),
+        let mut read = |conn: &mut Conn| conn.stream().ok_or(ErrorKind::NotConnected)?.read_vectored(bufs);
+        match read(self) {
+            Err(e) if e.kind() == ErrorKind::WouldBlock && self.has_ended() => match read(self) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
+                other => other,
+            },
             other => other,
         }
+    }
+
+    /// Whether the process at the other end has ended. Who looks by itself may not have been told.
+    fn has_ended(&mut self) -> bool {
+        self.has_hung_up |= self.is_of_own && matches!(&self.stage, Stage::Near(line, _) if line.is_over());
+        self.has_hung_up
     }
 
     /// The memory of a process, if what comes there can be read in place: no part of a frame is kept. What is to be written meanwhile waits.

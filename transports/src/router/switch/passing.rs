@@ -145,9 +145,10 @@ impl Switch {
                 }
                 there.len()
             });
+            let looked = looked.map_err(|e| e.kind());
             let is_over = match looked {
                 Ok(n) => n == 0,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => self.conns.get(&id).is_some_and(|conn| conn.has_hung_up),
+                Err(ErrorKind::WouldBlock) => self.conns.get(&id).is_some_and(|conn| conn.has_hung_up),
                 Err(_) => true,
             };
             is_sound &= !is_over;
