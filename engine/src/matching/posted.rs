@@ -90,15 +90,18 @@ impl Posted {
     /// is called with operations and their new places.
     #[inline(always)]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
-        if self.many().is_none() && self.few.len() < MANY {
+        if self.many.is_none() && self.few.len() < MANY {
             self.few.push_back(receive);
         } else {
-            self.push_to_many(receive, placed);
+            self.push_later(receive, placed);
         }
     }
 
     #[inline(never)]
-    fn push_to_many(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
+    fn push_later(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
+        if self.many().is_none() && self.few.len() < MANY {
+            return self.few.push_back(receive);
+        }
         let many = self.many.get_or_insert_default();
         self.few.push_back(receive);
         for receive in self.few.drain(..) {

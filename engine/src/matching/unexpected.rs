@@ -134,25 +134,37 @@ impl Unexpected {
     /// As [`Unexpected::find`], quick where it is the first: a program mostly receives what came first.
     #[inline(always)]
     pub fn find_place(&mut self, source: Source, tag: Tag) -> Option<Place> {
-        let (place, first) = match self.few.front() {
-            Some(first) => (Place::First, first),
-            None => {
-                let many = self.many()?;
-                many.all.first().map(|at| (Place::At(at), many.nodes.get(at)))?
-            }
+        match self.few.front() {
+            Some(first) if fits(source, tag, first.source, first.tag) => Some(Place::First),
+            None if self.many.is_none() => None,
+            _ => self.find_later(source, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_later(&mut self, source: Source, tag: Tag) -> Option<Place> {
+        let first = self.many().and_then(|many| Some((many.all.first()?, many)));
+        let is_right = |(at, many): &(u32, &Many)| {
+            let first = many.nodes.get(*at);
+            fits(source, tag, first.source, first.tag)
         };
-        let is_first = fits(source, tag, first.source, first.tag);
-        if is_first { Some(place) } else { self.find(source, tag).map(Place::At) }
+        let first = first.filter(is_right).map(|(at, _)| at);
+        first.or_else(|| self.find(source, tag)).map(Place::At)
     }
 
     #[inline(always)]
     pub fn at(&mut self, place: Place) -> Option<&mut Arrived> {
         match place {
             Place::First => self.few.front_mut(),
-            Place::At(at) => match self.many.as_deref_mut().filter(|many| many.nodes.len() > 0) {
-                Some(many) => Some(many.nodes.get_mut(at)),
-                None => self.few.get_mut(at as usize),
-            },
+            Place::At(at) => self.at_later(at),
+        }
+    }
+
+    #[inline(never)]
+    fn at_later(&mut self, at: u32) -> Option<&mut Arrived> {
+        match self.many.as_deref_mut().filter(|many| many.nodes.len() > 0) {
+            Some(many) => Some(many.nodes.get_mut(at)),
+            None => self.few.get_mut(at as usize),
         }
     }
 
