@@ -4,7 +4,7 @@
 //! constant stride, such as a column of a matrix, are copied by loops for a fixed size: a call of memcpy would cost
 //! several times the copy.
 
-use crate::shape::{Body, Repeat};
+use crate::shape::{Body, List, Repeat};
 use std::ops::RangeInclusive;
 
 /// The direction of a copy: from the shape to contiguous memory, or back.
@@ -16,12 +16,26 @@ pub(crate) enum Way {
 
 /// A line of the caches.
 const LINE: usize = 64;
-/// So many bytes are copied by [`copy_lines`].
-const MANY: usize = 4 << 10;
-
 /// So many bytes are copied as two words, which may overlap: a call would take longer.
 const WORDS: RangeInclusive<usize> = WORD..=2 * WORD;
 const WORD: usize = size_of::<u64>();
+
+/// Copies a number of bytes that is often small.
+///
+/// # Safety
+/// As many bytes at `from` may be read, and as many at `to` written.
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; what is a part of `len` is within it.
+    unsafe {
+        match len {
+            1 => to.write(from.read()),
+            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+            _ if WORDS.contains(&len) => copy_words(from, to, len),
+            _ => std::ptr::copy_nonoverlapping(from, to, len),
+        }
+    }
+}
 
 /// Copies a number of bytes that is among [`WORDS`].
 ///
@@ -60,52 +74,17 @@ pub(crate) unsafe fn copy_past_caches(from: *const u8, to: &mut [u8]) {
 /// There are as many lines at both addresses, `to` is at the begin of one, and nobody else touches those.
 #[cfg(target_arch = "x86_64")]
 unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
-    use std::arch::x86_64::{_mm_sfence, _mm_stream_si128};
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    const PARTS: usize = LINE / size_of::<__m128i>();
+    let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
     // SAFETY: the caller's promise; every x86-64 processor has these instructions.
     unsafe {
-        each_line(from, to, lines, |to, part| _mm_stream_si128(to, part));
+        for n in 0..lines {
+            let line: [__m128i; PARTS] = std::array::from_fn(|part| _mm_loadu_si128(from.add(PARTS * n + part)));
+            line.into_iter().enumerate().for_each(|(part, bytes)| _mm_stream_si128(to.add(PARTS * n + part), bytes));
+        }
         // Such stores are not ordered with others: whoever is told of the bytes has to see them.
         _mm_sfence();
-    }
-}
-
-/// Copies lines out of a ring, or into it. The C library takes `rep movsb` for many bytes, which is half as fast as this where they come
-/// from memory.
-///
-/// # Safety
-/// There are as many lines at both addresses, which do not overlap, and nobody else touches those at `to`.
-#[cfg(target_arch = "x86_64")]
-unsafe fn copy_lines(from: *const u8, to: *mut u8, lines: usize) {
-    use std::arch::x86_64::_mm_storeu_si128;
-    // SAFETY: the caller's promise.
-    unsafe { each_line(from, to, lines, |to, part| _mm_storeu_si128(to, part)) };
-}
-
-/// Loads line after line, and has the four parts of each stored one after the other.
-///
-/// # Safety
-/// As many lines may be read at `from`, and stored at `to`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn each_line(
-    from: *const u8,
-    to: *mut u8,
-    lines: usize,
-    store: impl Fn(*mut std::arch::x86_64::__m128i, std::arch::x86_64::__m128i),
-) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128};
-    let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
-    for n in 0..lines {
-        // SAFETY: the caller's promise; every x86-64 processor has these instructions.
-        unsafe {
-            let (from, to) = (from.add(4 * n), to.add(4 * n));
-            let (a, b) = (_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
-            let (c, d) = (_mm_loadu_si128(from.add(2)), _mm_loadu_si128(from.add(3)));
-            store(to, a);
-            store(to.add(1), b);
-            store(to.add(2), c);
-            store(to.add(3), d);
-        }
     }
 }
 
@@ -116,9 +95,6 @@ unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, lines * LINE) };
 }
-
-#[cfg(not(target_arch = "x86_64"))]
-use store_lines as copy_lines;
 
 /// A copy under way.
 struct Walk {
@@ -182,10 +158,7 @@ impl Walk {
             if WORDS.contains(&len) {
                 copy_words(from, to, len);
             } else {
-                let lines = if len >= MANY { len / LINE } else { 0 };
-                let done = lines * LINE;
-                copy_lines(from, to, lines);
-                std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+                std::ptr::copy_nonoverlapping(from, to, len);
             }
         }
         self.packed = self.packed.wrapping_add(len);
@@ -219,12 +192,52 @@ impl Walk {
             }
             next += whole;
         }
-        // If the elements are runs, only a part of one element is left now.
+        if let Body::List(list) = &r.body
+            && list.runs().is_some()
+            && next < r.count
+        {
+            if skip > 0 {
+                // SAFETY: the rest of one element.
+                unsafe { self.body(&r.body, place(next), skip) };
+                (next, skip) = (next + 1, 0);
+            }
+            let whole = (r.count - next).min(self.left / r.each);
+            // SAFETY: whole elements that the shape has, and that are left.
+            unsafe {
+                match self.way {
+                    Way::Pack => self.structs::<true>(list, place(next), r.stride, whole),
+                    Way::Unpack => self.structs::<false>(list, place(next), r.stride, whole),
+                }
+            }
+            self.left -= whole * r.each;
+            next += whole;
+        }
+        // If the elements are runs, or lists of runs, only a part of one element is left now.
         while next < r.count && self.left > 0 {
             // SAFETY: an element of the shape.
             unsafe { self.body(&r.body, place(next), skip) };
             (next, skip) = (next + 1, 0);
         }
+    }
+
+    /// Elements that are a few runs each, as those of a struct are.
+    ///
+    /// # Safety
+    /// The shape has `count` elements that are this list from `at` on, `stride` bytes apart, and at least as many bytes are left, which
+    /// the caller counts.
+    unsafe fn structs<const PACK: bool>(&mut self, list: &List, mut at: *mut u8, stride: isize, count: usize) {
+        let mut packed = self.packed;
+        for _ in 0..count {
+            for (offset, len) in list.runs().into_iter().flatten() {
+                let run = at.wrapping_offset(offset);
+                let (from, to) = if PACK { (run, packed) } else { (packed, run) };
+                // SAFETY: a run of the shape, and as many packed bytes.
+                unsafe { copy_few(from, to, len) };
+                packed = packed.wrapping_add(len);
+            }
+            at = at.wrapping_offset(stride);
+        }
+        self.packed = packed;
     }
 
     /// # Safety

@@ -40,6 +40,8 @@ pub(crate) struct Repeat {
 pub(crate) struct List {
     parts: Box<[Part]>,
     size: usize,
+    /// All parts are runs.
+    flat: bool,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,16 @@ struct Part {
 }
 
 impl List {
+    fn new(parts: Vec<Part>, size: usize) -> List {
+        let flat = parts.iter().all(|part| matches!(part.body, Body::Run(_)));
+        List { parts: parts.into(), size, flat }
+    }
+
+    /// The runs that it consists of, each with its offset in memory. `None`: there is something else in it.
+    pub(crate) fn runs(&self) -> Option<impl Iterator<Item = (isize, usize)>> {
+        self.flat.then(|| self.parts.iter().map(|part| (part.at, part.body.size())))
+    }
+
     /// The part that holds the packed byte at `at`, and the offset of that byte in it.
     pub(crate) fn find(&self, at: usize) -> (usize, usize) {
         let first = self.parts.partition_point(|p| p.start <= at) - 1;
@@ -123,7 +135,7 @@ impl Shape {
         Some(match parts.len() {
             0 => Shape::run(0),
             1 => parts.pop().map_or(Shape::run(0), |p| Shape { at: p.at, body: p.body }),
-            _ => Shape { at: 0, body: Body::List(Arc::new(List { parts: parts.into(), size })) },
+            _ => Shape { at: 0, body: Body::List(Arc::new(List::new(parts, size))) },
         })
     }
 
