@@ -312,7 +312,7 @@ fn main() {
         for (word, used) in [(words[0], false), (words[0], true)] {
             for job in [&a, &b] {
                 job.node
-                    .inspect(|core| if used { core.use_again(word) } else { core.stop_using(word) })
+                    .inspect(|core| if used { core.use_again(word).map(drop) } else { core.stop_using(word).map(drop) })
                     .expect("it is not the last");
             }
             until("all is closed", || used || [&a, &b].iter().all(|job| job.node.inspect(|core| !core.uses(word))));
