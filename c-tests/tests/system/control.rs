@@ -22,7 +22,7 @@ fn joined_but(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)], leaves
     let place = |name: &str| scene.path(name).to_str().expect("plain text").to_owned();
     let start = |mpi, ranks, mine: &str, theirs: &str| {
         let signs = [place(&format!("{mine}-busy")), place("end")];
-        let all = [&[mine, theirs, &signs[0], &signs[1]], if mine == "air" { leaves } else { &[] }].concat();
+        let all = [&[mine, theirs, &signs[0], &signs[1]][..], if mine == "air" { leaves } else { &[] }].concat();
         let launch = Launch::new(mpi, ranks, "controlled", &all);
         scene.start(launch.envs(settings))
     };
@@ -159,19 +159,6 @@ fn an_operator_watches() {
         scene.require(looks.len() == 3 && looks.is_sorted(), &format!("messages flow from look to look: {looks:?}"));
         scene.require(ended(&mut watching).is_some(), "it ends when nobody reads any more");
 
-        // One who watches until the end learns that it is one.
-        let to_the_end = |name: &str| {
-            let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
-            let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
-            let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
-            let mut first = String::new();
-            looks.read_line(&mut first).expect("text");
-            scene.require(first.starts_with("RANK"), &first);
-            std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
-            watching
-        };
-        let mut watching = ["air", "ocean"].map(to_the_end);
-
         let all = ["top", "air", "--every", "0.2", "--timeout", "600"];
         let top = |words: &[&str]| operator(&scene, None, &[&all, words].concat());
         let said = String::from_utf8(top(&["--once"]).output().expect("mpi-connect").stdout).expect("text");
@@ -208,6 +195,18 @@ fn an_operator_watches() {
         kill(leader, Signal::SIGCONT).expect("it is there");
         scene.require(over.is_some(), "a key ends it");
         scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
+        // One who watches until the end learns that it is one.
+        let to_the_end = |name: &str| {
+            let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
+            let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
+            let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
+            let mut first = String::new();
+            looks.read_line(&mut first).expect("text");
+            scene.require(first.starts_with("RANK"), &first);
+            std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+            watching
+        };
+        let mut watching = ["air", "ocean"].map(to_the_end);
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);
         for watching in &mut watching {
@@ -236,7 +235,8 @@ fn a_job_that_is_killed_has_not_ended() {
         }
         let (over, mut said) = (ended(&mut watching), String::new());
         watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        scene.require(over.and_then(|status| status.code()) == Some(1) && !said.contains("has ended"), &said);
+        let is_lost = over.and_then(|status| status.code()) == Some(1) && !said.trim_end().ends_with("has ended");
+        scene.require(is_lost, &said);
         // The other one has lost its peer, and is ended with the scene.
         drop(jobs);
     }
