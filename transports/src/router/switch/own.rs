@@ -41,11 +41,16 @@ impl Switch {
     }
 
     pub(in crate::router) fn watch_by(&mut self, id: Id, is_of_own: bool) {
-        let (Some(own), Some(conn)) = (&self.own, self.conns.get_mut(&id)) else { return };
-        if std::mem::replace(&mut conn.is_of_own, is_of_own) == is_of_own {
-            return;
+        let Some(conn) = self.conns.get_mut(&id).filter(|_| self.own.is_some()) else { return };
+        if std::mem::replace(&mut conn.is_of_own, is_of_own) != is_of_own {
+            self.move_watch(id);
         }
-        let (from, to) = if is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
+    }
+
+    /// Another epoll than before tells of this connection.
+    pub(in crate::router) fn move_watch(&self, id: Id) {
+        let (Some(own), Some(conn)) = (&self.own, self.conns.get(&id)) else { return };
+        let (from, to) = if conn.is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
         conn.unwatch(from);
         if let Err(e) = conn.watch(to, CONNS + u64::from(id)) {
             base::log!(Error, "epoll: {e}");

@@ -136,6 +136,7 @@ impl Switch {
     /// The same in the memory of a process: what is written on goes from there to the socket of another router.
     fn read_in_place(&mut self, id: Id, mut line: Box<Line>) {
         let mut is_sound = true;
+        let was_of_own = self.conns.get(&id).is_some_and(|conn| conn.is_of_own);
         // As much as one read of a socket brings: the room has a begin and an end.
         for _ in 0..2 {
             let looked = line.look(|there| {
@@ -163,6 +164,9 @@ impl Switch {
             return epolls.for_each(|epoll| line.unwatch(epoll));
         };
         conn.give_back(line);
+        if conn.is_of_own != was_of_own {
+            self.move_watch(id);
+        }
         if !is_sound {
             self.drop_conn(id);
         }
