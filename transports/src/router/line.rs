@@ -5,7 +5,7 @@
 //! each time that it was rung. While somebody looks without being told, it is not armed, and the other side makes no system call for it.
 
 use super::bell::bell;
-use super::local::Raw;
+use super::local::{DESCRIPTORS, Raw};
 use super::pipe::{Pipe, Plan};
 use crate::ip::Kept;
 use crate::memory::Segment;
@@ -19,9 +19,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// After so many looks that found nothing, it is looked whether the other side has ended.
 const IN_VAIN: u32 = 100;
-
-/// What a router hands a process with its listeners: the memory, the bell of the process, and its own.
-pub(super) const DESCRIPTORS: usize = 3;
 
 /// One end of such a connection.
 pub(super) struct Line {

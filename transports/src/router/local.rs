@@ -4,7 +4,6 @@
 //! Invariant: nothing is sent to a process of another user, nothing blocks, and no forked child keeps any of it open. The name is abstract (unix(7)): one process at a
 //! time has it, and the kernel frees it when that process ends.
 
-use super::line::DESCRIPTORS;
 use crate::ip::Kept;
 use crate::stream::ByteStream;
 use base::fork::{keep_from_children, let_go};
@@ -21,6 +20,9 @@ use trust::Trust;
 
 /// The most listeners that one process hands another: a router has some of its own, and those of routers before it.
 pub(super) const MOST_LISTENERS: usize = 64;
+
+/// What a router hands a process with its listeners: the memory, the bell of the process, and its own.
+pub(super) const DESCRIPTORS: usize = 3;
 
 /// The name of the router for the processes of this user that have the same key.
 pub(super) fn name(trust: &Trust) -> String {
