@@ -38,10 +38,10 @@ impl Refusal {
     pub(crate) fn of_error(e: &io::Error) -> Refusal {
         match e.kind() {
             ErrorKind::ConnectionRefused => Refusal::Refused,
-            ErrorKind::NotFound if e.raw_os_error().is_none() => Refusal::Ended,
+            ErrorKind::NotFound if e.get_ref().is_some() => Refusal::Ended,
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Refusal::Foreign,
             ErrorKind::TimedOut => Refusal::TimedOut,
-            // A refusal of the system has no reason of ours in it.
+            // What the system says has no reason of ours in it.
             ErrorKind::PermissionDenied if e.get_ref().is_some() => Refusal::Untrusted(e.to_string()),
             _ => Refusal::System(e.to_string()),
         }

@@ -75,7 +75,7 @@ impl Dial {
 fn reason(why: Option<Why>) -> io::Error {
     match why {
         Some(Why::Gone) => ErrorKind::ConnectionRefused.into(),
-        Some(Why::Dead) => ErrorKind::NotFound.into(),
+        Some(Why::Dead) => io::Error::new(ErrorKind::NotFound, "has ended"),
         Some(Why::NotThere) => io::Error::other("does not know it"),
         Some(Why::NoRouter) => io::Error::other("cannot be used"),
         Some(Why::Full) => io::Error::other("has no room for one more"),
