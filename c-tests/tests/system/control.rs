@@ -33,7 +33,7 @@ fn joined_but(scene: &Scene, a: &Mpi, b: &Mpi, settings: &[(&str, &str)], leaves
 }
 
 /// `mpi-connect` with these words, of which the second is a job's name, as the jobs' user and with their key or another one.
-fn operator(scene: &Scene, key: Option<&str>, words: &[&str]) -> Command {
+pub fn operator(scene: &Scene, key: Option<&str>, words: &[&str]) -> Command {
     let mut all = user::prefix();
     all.push(command().display().to_string());
     all.extend([words[0], words[1], "--naming", &scene.naming()].map(String::from));

@@ -1,10 +1,11 @@
 //! The processes of each of two hosts share a router: one connection between the hosts, and all messages come. A job without routers is met
 //! over TCP, and an operator moves jobs to routers and away from them while messages flow.
 
-use crate::control::{ctl, json};
+use crate::control::operator;
 use c_tests::faults::Counts;
 use c_tests::net::{ADDRESSES, TwoHosts, or_skip};
 use c_tests::{Done, Figure, Job, Launch, Mpi, Scene, wait_until};
+use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -98,18 +99,20 @@ fn an_operator_moves_jobs_to_routers_and_away_under_load() {
         let scene = Scene::new(format!("{} and {} move to routers and away", a.name, b.name));
         let both: &[_] = &[("MPI_CONNECT_ROUTE", "node")];
         let jobs = started(&scene, &hosts, [a, b], [both, both]);
+        let order = |words: &[&str]| {
+            let mut operator = operator(&scene, None, &[&["ctl", "air"], words].concat());
+            hosts.within(0, move || operator.output()).expect("mpi-connect")
+        };
         // The jobs part and join again meanwhile: an order holds for pairs that there are.
         let is_over = |word: &str| {
-            let all = hosts.within(0, || json(&scene, "air")).0;
+            let all: Value = serde_json::from_slice(&order(&["lanes", "--json"]).stdout).expect("JSON");
             let processes = all["processes"].as_array().into_iter().flatten();
             let pairs: Vec<_> = processes.flat_map(|one| one["pairs"].as_array().into_iter().flatten()).collect();
             !pairs.is_empty() && pairs.iter().any(|pair| pair["transport"] == word)
         };
         for word in ["tcp", "router", "tcp", "router"] {
-            let moved = wait_until(LIMIT, || {
-                let words = ["air", "switch", word, "--timeout", "30"];
-                hosts.within(0, || ctl(&scene, None, &words)).status.success() && is_over(word)
-            });
+            let moved =
+                wait_until(LIMIT, || order(&["switch", word, "--timeout", "30"]).status.success() && is_over(word));
             scene.require(moved, &format!("over {word}"));
             goes_on(&scene, 10);
         }
