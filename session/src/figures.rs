@@ -28,13 +28,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub(crate) fn attribute(&mut self, i: usize, transport: TransportId) {
         let more = self.not_attributed(i);
         let pair = &mut self.pairs[i];
-        let key = (pair.local().incarnation, pair.remote().incarnation, transport);
+        let jobs = (pair.local().incarnation, pair.remote().incarnation);
+        let key = (jobs.0, jobs.1, transport);
         pair.attributed = self.engine.traffic(pair.peer);
         if self.tally.len() >= MOST_SUMS {
             self.forget_sums();
         }
         // Groups that were connected are known as such, also if nothing went between them.
-        let is_new = || !self.tally.keys().any(|(ours, theirs, _)| (*ours, *theirs) == (key.0, key.1));
+        let is_new = || !self.tally.keys().any(|(ours, theirs, _)| (*ours, *theirs) == jobs);
         let counts = more != Traffic::default() || is_new();
         if counts && (self.tally.len() < MOST_SUMS || self.tally.contains_key(&key)) {
             add(self.tally.entry(key).or_default(), more);
