@@ -26,7 +26,7 @@ pub fn ranges(size: u32) -> u32 {
 }
 
 /// The rank above this one in the tree along which the ranks of a group ask for ranges: it lacks the last digit that is not 0, of
-/// base 16. So nobody is asked by more than 15 ranks for each digit, and the way up is as long as the number. Ranks are counted from
+/// base 8. So nobody is asked by more than 7 ranks for each digit, and the way up is as long as the number. Ranks are counted from
 /// the leader.
 pub fn above(rank: u32) -> Option<u32> {
     let digit = rank.trailing_zeros() / DIGIT * DIGIT;
@@ -41,7 +41,7 @@ pub fn below(rank: u32, size: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Bits of a digit.
-const DIGIT: u32 = 4;
+const DIGIT: u32 = 3;
 
 /// The tree over the records of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,9 +260,9 @@ mod tests {
             assert_eq!((0..size).map(|rank| below(rank, size).count() as u32).sum::<u32>(), size - 1);
         }
         let way = std::iter::successors(Some(0xf_ffff), |rank| above(*rank));
-        assert_eq!(way.count(), 6);
-        assert_eq!(below(0, 1 << 20).count(), 75);
-        assert_eq!(above(u32::MAX), Some(u32::MAX - 15));
+        assert_eq!(way.count(), 8);
+        assert_eq!(below(0, 1 << 20).count(), 45);
+        assert_eq!(above(u32::MAX), Some(u32::MAX - 7));
     }
 
     #[test]

@@ -10,6 +10,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// for the next call, and the names of the last 1,024 jobs (`MOST_NAMES`), some 110 bytes each.
 const RESIDENT: i64 = 384;
 const ALLOCATED: i64 = 224;
+/// The first proof of each connection is remembered, up to 16,384 (`MOST_PROOFS`): the bytes of one, in tables that double, and of all.
+const PROOF: i64 = 200;
+const PROOFS: i64 = 1536 << 10;
 /// What an MPI leaves behind by itself, in bytes a round, on so many ranks: the same calls without the library show it. LAM
 /// always; MPICH 4 on several ranks in about every second run, messages of its own that are never matched.
 fn own(mpi: &Mpi, ranks: usize) -> i64 {
@@ -32,7 +35,8 @@ fn couple(figure: &mut Figure, server: &Mpi, client: &Mpi, rounds: u32, ranks: u
     let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
     for (mpi, done) in [server, client].into_iter().zip(&done) {
         let (resident, allocated) = growth(&scene, done);
-        let own = own(mpi, ranks) * i64::from(rounds) / 1024;
+        let proofs = (PROOF * i64::from(rounds)).min(PROOFS);
+        let own = (own(mpi, ranks) * i64::from(rounds) + proofs) / 1024;
         let took = done.lines("TOOK").next().unwrap_or("?");
         figure.line(format!(
             "{} on {ranks}, {first} to {all} rounds: {resident:+} KiB resident, {allocated:+} allocated; {took} us a round",
