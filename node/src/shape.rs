@@ -288,6 +288,7 @@ mod tests {
         let column = |len| Shape::run(len).repeat(5, 2 * len as isize + 3);
         let shapes = [2, 3, 4, 8, 12, 16, 24, 32].map(column).into_iter().chain([
             Some(runs(&[(4, 3), (0, 1), (20, 2)]).repeat(3, 32).unwrap()),
+            Some(runs(&[(0, 1), (8, 12), (30, 4), (40, 20)]).repeat(4, 64).unwrap()),
             Shape::run(8).repeat(3, -16).map(|s| s.moved(40)),
         ]);
         let placed = shapes.enumerate().map(|(i, s)| s.map(|s| s.moved(500 * i as isize)));
