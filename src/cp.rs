@@ -5,8 +5,8 @@
 
 use crate::ctl::{Client as Found, CtlError, Job};
 use crate::key::KeyOption;
+use crate::signals;
 use files::{Client, Error, Part, Share, Side, Source, Token, Way};
-use nix::sys::signal::{SigSet, Signal};
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -156,7 +156,8 @@ pub fn cp(args: &Args) -> Result<(), CpError> {
         trust: found.trust().clone(),
         over: over.clone(),
     };
-    end_at_signals(over.clone()).map_err(CpError::System)?;
+    // So that nothing of the file is left.
+    signals::tell(over.clone()).map_err(CpError::System)?;
     let (moved, size) = (AtomicU64::new(0), AtomicU64::new(0));
     let limit = Duration::from_secs_f64(args.timeout);
     let shows = args.progress || io::stderr().is_terminal();
@@ -188,18 +189,6 @@ pub fn cp(args: &Args) -> Result<(), CpError> {
         Err(_) if over.load(Ordering::Relaxed) => Err(CpError::Interrupted),
         Err(e) => Err(CpError::File(name, e)),
     }
-}
-
-/// Has the copy end at the signals that end a program, so that nothing of it is left.
-fn end_at_signals(over: Arc<AtomicBool>) -> io::Result<()> {
-    let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
-    signals.thread_block()?;
-    std::thread::Builder::new().spawn(move || {
-        let _ = signals.wait();
-        over.store(true, Ordering::Relaxed);
-    })?;
-    Ok(())
 }
 
 fn get(client: &Client<'_>, path: &[u8], local: &Path, size: &AtomicU64) -> Result<(), Error> {

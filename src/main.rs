@@ -31,6 +31,7 @@ mod run;
 mod select;
 mod serve;
 mod shown;
+mod signals;
 mod time;
 mod watch;
 

@@ -48,7 +48,11 @@ mod tests {
         sched_setaffinity(Pid::from_raw(0), &one).expect("a processor that it may use");
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             let began = Instant::now();
             while yields.were_taken() != Some(true) && began.elapsed() < Duration::from_secs(20) {
                 yields.give_way();

@@ -108,6 +108,8 @@ pub enum CtlError {
     NoSuchJob(String),
     /// It had got the command, and has ended since.
     Ended(String),
+    /// Its name is not there any more.
+    Over(String),
     Busy(String),
     OtherRelease(String),
     Terminal(io::Error),
@@ -183,6 +185,7 @@ impl fmt::Display for CtlError {
                 })
             }
             CtlError::NoSuchJob(name) => write!(f, "'{name}' has just ended"),
+            CtlError::Over(name) => write!(f, "'{name}' has ended: these are its last figures"),
             CtlError::Ended(name) => {
                 write!(f, "the leader of '{name}' has got the command, and has ended before it told the outcome")
             }

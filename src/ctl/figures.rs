@@ -27,7 +27,13 @@ pub struct Since<'a> {
 }
 
 impl Sample {
-    pub fn new(job: &str, outcomes: Vec<Outcome>) -> Sample {
+    /// The pairs of each process in the order of jobs and ranks, wherever the process has them.
+    pub fn new(job: &str, mut outcomes: Vec<Outcome>) -> Sample {
+        for outcome in &mut outcomes {
+            if let What::Report(report) = &mut outcome.what {
+                report.pairs.sort_by_key(|pair| (pair.incarnation, pair.rank));
+            }
+        }
         Sample { job: job.into(), outcomes }
     }
 

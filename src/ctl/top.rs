@@ -12,6 +12,7 @@ use super::lanes::{notes, waits};
 use super::words::brief;
 use crate::output;
 use crate::shown::printable;
+use crate::signals;
 use crate::time::utc;
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
@@ -21,8 +22,11 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -62,13 +66,16 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     let mut screen = Screen::new(args.every);
     // Before the screen is taken, so that errors are seen.
     screen.come(asks.look());
+    let over = Arc::new(AtomicBool::new(false));
+    signals::tell(over.clone()).map_err(CtlError::Terminal)?;
     let (give, take) = channel();
     // It ends with the process, perhaps in the middle of a look.
     std::thread::spawn(move || asks.go_on(every, &give));
-    show(&mut screen, &take).map_err(CtlError::Terminal)
+    show(&mut screen, &take, &over).map_err(CtlError::Terminal)
 }
 
-fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>) -> io::Result<()> {
+/// Shows the screen until a key ends it, or a signal, which is an error.
+fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &AtomicBool) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let shown = loop {
         if let Err(e) = terminal.draw(|frame| screen.draw(frame)) {
@@ -78,6 +85,9 @@ fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>) -> io::Res
             Ok(Some(event)) if screen.key(&event) => break Ok(()),
             Ok(_) => (),
             Err(e) => break Err(e),
+        }
+        if over.load(Ordering::Relaxed) {
+            break Err(io::Error::other("ended by a signal"));
         }
         while let Ok(look) = take.try_recv() {
             screen.come(look);
@@ -129,9 +139,13 @@ impl Asks {
             let mut look = self.look();
             if look.is_err() {
                 // It may have been started anew under its name.
-                if let Ok(client) = Client::new(&self.job) {
-                    self.client = client;
-                    look = self.look();
+                match Client::new(&self.job) {
+                    Ok(client) => {
+                        self.client = client;
+                        look = self.look();
+                    }
+                    Err(CtlError::Nobody(name, _)) => look = Err(CtlError::Over(name)),
+                    Err(_) => (),
                 }
             }
             if give.send(look).is_err() {
@@ -149,7 +163,7 @@ struct Screen {
     /// Why the last look failed.
     trouble: Option<String>,
     /// The first pair that is drawn.
-    from: usize,
+    from: Cell<usize>,
 }
 
 /// One line of the table of jobs.
@@ -161,7 +175,7 @@ struct Joined {
 
 impl Screen {
     fn new(every: f64) -> Screen {
-        Screen { every, looks: None, trouble: None, from: 0 }
+        Screen { every, looks: None, trouble: None, from: Cell::new(0) }
     }
 
     fn come(&mut self, look: Result<Look, CtlError>) {
@@ -180,14 +194,15 @@ impl Screen {
         if key.kind != KeyEventKind::Press {
             return false;
         }
+        let from = self.from.get();
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
-            KeyCode::Down | KeyCode::Char('j') => self.from += 1,
-            KeyCode::Up | KeyCode::Char('k') => self.from = self.from.saturating_sub(1),
-            KeyCode::PageDown => self.from += 10,
-            KeyCode::PageUp => self.from = self.from.saturating_sub(10),
-            KeyCode::Home => self.from = 0,
+            KeyCode::Down | KeyCode::Char('j') => self.from.set(from + 1),
+            KeyCode::Up | KeyCode::Char('k') => self.from.set(from.saturating_sub(1)),
+            KeyCode::PageDown => self.from.set(from + 10),
+            KeyCode::PageUp => self.from.set(from.saturating_sub(10)),
+            KeyCode::Home => self.from.set(0),
             _ => (),
         }
         false
@@ -199,17 +214,21 @@ impl Screen {
             return frame.render_widget(Paragraph::new(printable(text)), frame.area());
         };
         let (jobs, notes) = (self.jobs(look, before.as_ref()), self.notes(look));
+        // The head is apart, so that it is seen on the lowest screen.
+        let [head, rest] = Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(frame.area());
         let heights = [
-            Constraint::Length(2),
             Constraint::Length(jobs.len() as u16 + 2),
             Constraint::Min(3),
             Constraint::Length(notes.len().min(12) as u16),
         ];
-        let [head, of_jobs, of_pairs, of_notes] = Layout::vertical(heights).areas(frame.area());
+        let [of_jobs, of_pairs, of_notes] = Layout::vertical(heights).areas(rest);
         frame.render_widget(self.head(look, head.width.into()), head);
         frame.render_widget(jobs_table(&jobs, of_jobs.width.into()), of_jobs);
         let pairs = self.pairs(look, before.as_ref());
-        let from = self.from.min(pairs.len().saturating_sub(1));
+        // No further than that the last one is seen; all of them, where there is room.
+        let rows = usize::from(of_pairs.height).saturating_sub(1).max(1);
+        self.from.set(self.from.get().min(pairs.len().saturating_sub(rows)));
+        let from = self.from.get();
         frame.render_widget(pairs_table(pairs, from, of_pairs.width.into()), of_pairs);
         frame.render_widget(Paragraph::new(notes), of_notes);
     }
@@ -218,7 +237,11 @@ impl Screen {
         let (all, here) = (look.job.outcomes.len(), look.job.reports().count());
         let hosts: std::collections::BTreeSet<_> = look.job.reports().map(|(_, report)| report.host.clone()).collect();
         let plural = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
-        let answering = if all == here { String::new() } else { format!(", {here} of them answer") };
+        let answering = if all == here {
+            String::new()
+        } else {
+            format!(", {here} of them {}", if here == 1 { "answers" } else { "answer" })
+        };
         let (ranks, hosts) = (plural(all, "rank"), plural(hosts.len(), "host"));
         let mut spans = vec![
             Span::styled(printable(&look.job.job), BOLD),
@@ -420,7 +443,7 @@ mod tests {
         let text = screen.text(132);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
-            lines[0].starts_with(&["air", "3", "ranks", "on", "1", "host,", "1", "of", "them", "answer"]),
+            lines[0].starts_with(&["air", "3", "ranks", "on", "1", "host,", "1", "of", "them", "answers"]),
             "{text}"
         );
         let ocean =
@@ -473,6 +496,16 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_screen_says_what_is_wrong() {
+        let mut screen = Screen::new(1.0);
+        screen.come(Ok(look(10)));
+        screen.come(Err(CtlError::Over("air".into())));
+        let mut terminal = ratatui::Terminal::new(TestBackend::new(60, 5)).expect("a buffer");
+        let drawn = terminal.draw(|frame| screen.draw(frame)).expect("a buffer");
+        assert!(text(drawn.buffer).contains("'air' has ended"));
+    }
+
+    #[test]
     fn no_byte_of_others_reaches_the_terminal() {
         let mut screen = Screen::new(1.0);
         let mut bad = look(10);
@@ -488,11 +521,13 @@ mod tests {
     fn keys_scroll_and_end() {
         let mut screen = Screen::new(1.0);
         let press = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
-        assert!(!screen.key(&press(KeyCode::Down)) && screen.from == 1);
-        assert!(!screen.key(&press(KeyCode::PageUp)) && screen.from == 0);
+        assert!(!screen.key(&press(KeyCode::Down)) && screen.from.get() == 1);
+        assert!(!screen.key(&press(KeyCode::PageUp)) && screen.from.get() == 0);
         assert!(screen.key(&press(KeyCode::Char('q'))));
         screen.come(Ok(look(10)));
-        screen.from = 1000;
-        assert!(screen.text(100).contains("ocean 1"), "the last pair stays");
+        screen.from.set(1000);
+        let text = screen.text(100);
+        assert!(text.contains("ocean 0") && text.contains("ocean 1"), "there is room for both: {text}");
+        assert_eq!(screen.from.get(), 0);
     }
 }

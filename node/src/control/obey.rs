@@ -53,6 +53,7 @@ impl Core {
             }
             Command::GiveUp(job) => Ok(match self.give_up(job) {
                 0 => What::NoPair,
+                1 => What::Done("1 of its processes is waited for no longer".into()),
                 n => What::Done(format!("{n} of its processes are waited for no longer")),
             }),
             Command::StopUsing(transport) => match self.stop_using(transport) {

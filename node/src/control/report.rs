@@ -4,6 +4,7 @@
 
 use crate::state::Core;
 use base::protocol::operator::{MAX_JOBS, MAX_LINES, MAX_WAITS};
+use engine::Gone;
 use session::{Hold, Sum};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -69,7 +70,12 @@ impl Core {
                     sent: flow(traffic.sent),
                     received: flow(traffic.received),
                     transport: up.map_or("", |up| session.word(up.transport)).into(),
-                    why: if up.is_some() { session.why_not_better(i) } else { trouble() },
+                    why: match pair.gone() {
+                        Some(Gone::Dead) => "it has died".into(),
+                        Some(Gone::Finished) => "it has left".into(),
+                        None if up.is_some() => session.why_not_better(i),
+                        None => trouble(),
+                    },
                 }
             })
             .collect()
