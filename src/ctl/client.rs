@@ -113,6 +113,8 @@ pub enum CtlError {
     Busy(String),
     OtherRelease(String),
     Terminal(io::Error),
+    /// A signal has come.
+    Interrupted,
 }
 
 impl CtlError {
@@ -195,6 +197,7 @@ impl fmt::Display for CtlError {
             CtlError::OtherRelease(name) => {
                 write!(f, "'{name}' is of another release of mpi-connect than this command")
             }
+            CtlError::Interrupted => f.write_str("interrupted"),
             CtlError::Terminal(e) => write!(f, "no screen: {e}; --once writes a text"),
         }
     }

@@ -71,10 +71,11 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     let (give, take) = channel();
     // It ends with the process, perhaps in the middle of a look.
     std::thread::spawn(move || asks.go_on(every, &give));
-    show(&mut screen, &take, &over).map_err(CtlError::Terminal)
+    show(&mut screen, &take, &over).map_err(CtlError::Terminal)?;
+    if over.load(Ordering::Relaxed) { Err(CtlError::Interrupted) } else { Ok(()) }
 }
 
-/// Shows the screen until a key ends it, or a signal, which is an error.
+/// Shows the screen until a key ends it, or a signal.
 fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &AtomicBool) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let shown = loop {
@@ -87,7 +88,7 @@ fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &Ato
             Err(e) => break Err(e),
         }
         if over.load(Ordering::Relaxed) {
-            break Err(io::Error::other("ended by a signal"));
+            break Ok(());
         }
         while let Ok(look) = take.try_recv() {
             screen.come(look);
