@@ -75,6 +75,23 @@ impl Key {
     }
 }
 
+/// What a queue has while its entries are many. It is made when they are for the first time, and kept, empty, for the next time.
+trait Entries {
+    fn is_empty(&self) -> bool;
+}
+
+/// Where the entries are, if they are many.
+#[inline(always)]
+fn used<M: Entries>(many: &Option<Box<M>>) -> Option<&M> {
+    many.as_deref().filter(|many| !many.is_empty())
+}
+
+/// As [`used`].
+#[inline(always)]
+fn used_mut<M: Entries>(many: &mut Option<Box<M>>) -> Option<&mut M> {
+    many.as_deref_mut().filter(|many| !many.is_empty())
+}
+
 /// Whether a receive for this source and tag matches a message from rank `from` with the tag `with`.
 #[inline(always)]
 pub(crate) fn fits(source: Source, tag: Tag, from: u32, with: i64) -> bool {

@@ -1,7 +1,7 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
-use super::{ANY_SOURCE, CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
+use super::{ANY_SOURCE, CLASSES, Entries, FEW, Key, Lists, MANY, OLDEST, fits, used, used_mut};
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::VecDeque;
@@ -76,16 +76,6 @@ impl From<VecDeque<Receive>> for Posted {
 }
 
 impl Posted {
-    #[inline(always)]
-    fn many(&self) -> Option<&Many> {
-        self.many.as_deref().filter(|many| many.nodes.len() > 0)
-    }
-
-    #[inline(always)]
-    fn many_mut(&mut self) -> Option<&mut Many> {
-        self.many.as_deref_mut().filter(|many| many.nodes.len() > 0)
-    }
-
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
     #[inline(always)]
@@ -99,7 +89,7 @@ impl Posted {
 
     #[inline(never)]
     fn push_later(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
-        if self.many().is_none() && self.few.len() < MANY {
+        if used(&self.many).is_none() && self.few.len() < MANY {
             return self.few.push_back(receive);
         }
         let many = self.many.get_or_insert_default();
@@ -112,7 +102,7 @@ impl Posted {
     /// Removes the oldest receive that matches a message, and returns its operation and its capacity.
     #[inline]
     pub fn take(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
-        if self.many().is_some() {
+        if used(&self.many).is_some() {
             return self.take_of_many(source, tag);
         }
         let first = self.few.front()?;
@@ -124,7 +114,7 @@ impl Posted {
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.many().is_none()
+        self.few.is_empty() && used(&self.many).is_none()
     }
 
     /// The oldest receive, while there are few.
@@ -148,14 +138,14 @@ impl Posted {
 
     #[inline(never)]
     fn take_of_many(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
-        let at = self.many_mut()?.find(source, tag)?;
+        let at = used_mut(&mut self.many)?.find(source, tag)?;
         let Receive { op, capacity, .. } = self.remove_of_many(at)?;
         Some((op, capacity))
     }
 
     /// Removes the receive of an operation, which is at this place while there are many.
     pub fn remove(&mut self, op: u64, place: u32) {
-        if self.many().is_some() {
+        if used(&self.many).is_some() {
             let removed = self.remove_of_many(place);
             debug_assert!(removed.is_some_and(|removed| removed.op == op));
         } else {
@@ -178,13 +168,13 @@ impl Posted {
 
     /// All receives, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Receive> {
-        let many = self.many().map(|many| many.nodes.iter(many.all, ALL).map(|(_, entry)| &entry.receive));
+        let many = used(&self.many).map(|many| many.nodes.iter(many.all, ALL).map(|(_, entry)| &entry.receive));
         self.few.iter().chain(many.into_iter().flatten())
     }
 
     /// Whether any receive takes messages from this rank.
     pub fn any_from(&self, rank: u32) -> bool {
-        self.many().is_some_and(|many| many.any_from(rank))
+        used(&self.many).is_some_and(|many| many.any_from(rank))
             || self.few.iter().any(|r| r.source == Source::Any || r.source == Source::Rank(rank))
     }
 
@@ -192,6 +182,12 @@ impl Posted {
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         self.many.as_deref().is_none_or(Many::is_bare)
+    }
+}
+
+impl Entries for Many {
+    fn is_empty(&self) -> bool {
+        self.nodes.len() == 0
     }
 }
 

@@ -1,7 +1,7 @@
 //! The unexpected queue: messages that no receive has matched, in the order of arrival.
 
 use super::list::{Link, List, Nodes};
-use super::{CLASSES, FEW, Key, Lists, MANY, OLDEST, fits};
+use super::{CLASSES, Entries, FEW, Key, Lists, MANY, OLDEST, fits, used, used_mut};
 use crate::arrived::Arrived;
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize, Serializer};
@@ -59,18 +59,8 @@ impl From<Vec<Arrived>> for Unexpected {
 }
 
 impl Unexpected {
-    #[inline(always)]
-    fn many(&self) -> Option<&Many> {
-        self.many.as_deref().filter(|many| many.nodes.len() > 0)
-    }
-
-    #[inline(always)]
-    fn many_mut(&mut self) -> Option<&mut Many> {
-        self.many.as_deref_mut().filter(|many| many.nodes.len() > 0)
-    }
-
     pub fn push(&mut self, message: Arrived) {
-        if self.many().is_none() && self.few.len() < MANY {
+        if used(&self.many).is_none() && self.few.len() < MANY {
             self.few.push_back(message);
         } else {
             let many = self.many.get_or_insert_default();
@@ -81,13 +71,13 @@ impl Unexpected {
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.many().is_none()
+        self.few.is_empty() && used(&self.many).is_none()
     }
 
     /// The place of the oldest message that a receive for these matches. It is valid until the queue changes.
     #[inline(never)]
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        match self.many_mut() {
+        match used_mut(&mut self.many) {
             Some(many) => many.find(source, tag),
             None => self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32),
         }
@@ -95,7 +85,7 @@ impl Unexpected {
 
     /// The place of the oldest message for which this holds. It is valid until the queue changes.
     pub fn position(&self, is_right: impl FnMut(&Arrived) -> bool) -> Option<u32> {
-        match self.many() {
+        match used(&self.many) {
             Some(many) => many.position(is_right),
             None => self.few.iter().position(is_right).map(|at| at as u32),
         }
@@ -105,7 +95,7 @@ impl Unexpected {
     #[cfg(feature = "plant")]
     pub fn newest(&self, source: Source, tag: Tag) -> Option<u32> {
         let right = |m: &Arrived| fits(source, tag, m.source, m.tag);
-        match self.many() {
+        match used(&self.many) {
             Some(many) => many.iter().filter(|(_, m)| right(m)).map(|(at, _)| at).last(),
             None => self.few.iter().rposition(right).map(|at| at as u32),
         }
@@ -113,7 +103,7 @@ impl Unexpected {
 
     #[inline]
     pub fn get(&self, at: u32) -> &Arrived {
-        match self.many() {
+        match used(&self.many) {
             Some(many) => many.nodes.get(at),
             None => &self.few[at as usize],
         }
@@ -121,7 +111,7 @@ impl Unexpected {
 
     #[inline]
     pub fn remove(&mut self, at: u32) -> Arrived {
-        let Some(many) = self.many_mut() else {
+        let Some(many) = used_mut(&mut self.many) else {
             // A program mostly receives what came first.
             let taken = if at == 0 { self.few.pop_front() } else { self.few.remove(at as usize) };
             return taken.expect("a message that was found");
@@ -143,7 +133,7 @@ impl Unexpected {
 
     #[inline(never)]
     fn find_later(&mut self, source: Source, tag: Tag) -> Option<Place> {
-        let first = self.many().and_then(|many| Some((many.all.first()?, many)));
+        let first = used(&self.many).and_then(|many| Some((many.all.first()?, many)));
         let is_right = |(at, many): &(u32, &Many)| {
             let first = many.nodes.get(*at);
             fits(source, tag, first.source, first.tag)
@@ -162,7 +152,7 @@ impl Unexpected {
 
     #[inline(never)]
     fn at_later(&mut self, at: u32) -> Option<&mut Arrived> {
-        match self.many.as_deref_mut().filter(|many| many.nodes.len() > 0) {
+        match used_mut(&mut self.many) {
             Some(many) => Some(many.nodes.get_mut(at)),
             None => self.few.get_mut(at as usize),
         }
@@ -179,7 +169,7 @@ impl Unexpected {
 
     #[inline(never)]
     fn discard_later(&mut self, at: u32) {
-        if let Some(many) = self.many_mut() {
+        if let Some(many) = used_mut(&mut self.many) {
             many.unlink(at);
             self.few_again();
         } else {
@@ -202,7 +192,7 @@ impl Unexpected {
     /// Calls `f` with each message, in order. It must not change source and tag.
     pub fn for_each(&mut self, f: &mut impl FnMut(&mut Arrived)) {
         self.few.iter_mut().for_each(&mut *f);
-        let Some(many) = self.many_mut() else { return };
+        let Some(many) = used_mut(&mut self.many) else { return };
         let mut next = many.all.first();
         while let Some(at) = next {
             f(many.nodes.get_mut(at));
@@ -212,7 +202,7 @@ impl Unexpected {
 
     /// All messages, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arrived> {
-        let many = self.many().map(|many| many.iter().map(|(_, m)| m));
+        let many = used(&self.many).map(|many| many.iter().map(|(_, m)| m));
         self.few.iter().chain(many.into_iter().flatten())
     }
 
@@ -226,6 +216,12 @@ impl Unexpected {
     #[cfg(test)]
     pub fn is_bare(&self) -> bool {
         self.many.as_deref().is_none_or(Many::is_bare)
+    }
+}
+
+impl Entries for Many {
+    fn is_empty(&self) -> bool {
+        self.nodes.len() == 0
     }
 }
 
