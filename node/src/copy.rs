@@ -4,7 +4,7 @@
 //! constant stride, such as a column of a matrix, are copied by loops for a fixed size: a call of memcpy would cost
 //! several times the copy.
 
-use crate::shape::{Body, List, Repeat};
+use crate::shape::{Body, Repeat};
 use std::ops::RangeInclusive;
 
 /// The direction of a copy: from the shape to contiguous memory, or back.
@@ -29,9 +29,9 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; what is a part of `len` is within it.
     unsafe {
         match len {
+            _ if WORDS.contains(&len) => copy_words(from, to, len),
             1 => to.write(from.read()),
             4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-            _ if WORDS.contains(&len) => copy_words(from, to, len),
             _ => std::ptr::copy_nonoverlapping(from, to, len),
         }
     }
@@ -154,13 +154,7 @@ impl Walk {
             Way::Unpack => (self.packed, at),
         };
         // SAFETY: the promises of the caller, and of `copy`.
-        unsafe {
-            if WORDS.contains(&len) {
-                copy_words(from, to, len);
-            } else {
-                std::ptr::copy_nonoverlapping(from, to, len);
-            }
-        }
+        unsafe { copy_few(from, to, len) };
         self.packed = self.packed.wrapping_add(len);
         self.left -= len;
     }
@@ -170,46 +164,40 @@ impl Walk {
     unsafe fn repeat(&mut self, r: &Repeat, at: *mut u8, skip: usize) {
         let (mut next, mut skip) = (skip / r.each, skip % r.each);
         let place = |n: usize| at.wrapping_offset(r.stride.wrapping_mul(n as isize));
-        if let Body::Run(len) = r.body {
-            if skip > 0 {
-                // SAFETY: the rest of one element.
-                unsafe { self.run(place(next).wrapping_add(skip), (len - skip).min(self.left)) };
-                (next, skip) = (next + 1, 0);
-            }
-            let whole = (r.count - next).min(self.left / len);
-            // SAFETY: whole elements that the shape has, and that are left.
-            unsafe {
-                match len {
-                    2 => self.elements::<2>(place(next), r.stride, whole),
-                    4 => self.elements::<4>(place(next), r.stride, whole),
-                    8 => self.elements::<8>(place(next), r.stride, whole),
-                    12 => self.elements::<12>(place(next), r.stride, whole),
-                    16 => self.elements::<16>(place(next), r.stride, whole),
-                    24 => self.elements::<24>(place(next), r.stride, whole),
-                    32 => self.elements::<32>(place(next), r.stride, whole),
-                    _ => (next..next + whole).for_each(|n| self.run(place(n), len)),
-                }
-            }
-            next += whole;
+        if skip > 0 {
+            // SAFETY: the rest of one element, in which the shape has a byte.
+            unsafe { self.body(&r.body, place(next), skip) };
+            (next, skip) = (next + 1, 0);
         }
-        if let Body::List(list) = &r.body
-            && list.runs().is_some()
-            && next < r.count
-        {
-            if skip > 0 {
-                // SAFETY: the rest of one element.
-                unsafe { self.body(&r.body, place(next), skip) };
-                (next, skip) = (next + 1, 0);
-            }
-            let whole = (r.count - next).min(self.left / r.each);
-            // SAFETY: whole elements that the shape has, and that are left.
-            unsafe {
-                match self.way {
-                    Way::Pack => self.structs::<true>(list, place(next), r.stride, whole),
-                    Way::Unpack => self.structs::<false>(list, place(next), r.stride, whole),
+        let whole = (r.count - next).min(self.left / r.each);
+        let first = place(next);
+        // SAFETY: whole elements that the shape has, and that are left.
+        let is_done = unsafe {
+            match &r.body {
+                Body::Run(len) => {
+                    match *len {
+                        2 => self.elements::<2>(first, r.stride, whole),
+                        4 => self.elements::<4>(first, r.stride, whole),
+                        8 => self.elements::<8>(first, r.stride, whole),
+                        12 => self.elements::<12>(first, r.stride, whole),
+                        16 => self.elements::<16>(first, r.stride, whole),
+                        24 => self.elements::<24>(first, r.stride, whole),
+                        32 => self.elements::<32>(first, r.stride, whole),
+                        len => (next..next + whole).for_each(|n| self.run(place(n), len)),
+                    }
+                    true
                 }
+                Body::List(list) => {
+                    let copied = list.runs().map(|runs| match self.way {
+                        Way::Pack => self.structs::<true>(runs, first, r.stride, whole),
+                        Way::Unpack => self.structs::<false>(runs, first, r.stride, whole),
+                    });
+                    copied.is_some()
+                }
+                Body::Repeat(_) => false,
             }
-            self.left -= whole * r.each;
+        };
+        if is_done {
             next += whole;
         }
         // If the elements are runs, or lists of runs, only a part of one element is left now.
@@ -223,12 +211,17 @@ impl Walk {
     /// Elements that are a few runs each, as those of a struct are.
     ///
     /// # Safety
-    /// The shape has `count` elements that are this list from `at` on, `stride` bytes apart, and at least as many bytes are left, which
-    /// the caller counts.
-    unsafe fn structs<const PACK: bool>(&mut self, list: &List, mut at: *mut u8, stride: isize, count: usize) {
+    /// The shape has `count` elements of these runs from `at` on, `stride` bytes apart, and at least as many bytes are left.
+    unsafe fn structs<const PACK: bool>(
+        &mut self,
+        runs: impl Iterator<Item = (isize, usize)> + Clone,
+        mut at: *mut u8,
+        stride: isize,
+        count: usize,
+    ) {
         let mut packed = self.packed;
         for _ in 0..count {
-            for (offset, len) in list.runs().into_iter().flatten() {
+            for (offset, len) in runs.clone() {
                 let run = at.wrapping_offset(offset);
                 let (from, to) = if PACK { (run, packed) } else { (packed, run) };
                 // SAFETY: a run of the shape, and as many packed bytes.
@@ -237,6 +230,7 @@ impl Walk {
             }
             at = at.wrapping_offset(stride);
         }
+        self.left -= packed as usize - self.packed as usize;
         self.packed = packed;
     }
 

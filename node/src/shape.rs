@@ -59,7 +59,7 @@ impl List {
     }
 
     /// The runs that it consists of, each with its offset in memory. `None`: there is something else in it.
-    pub(crate) fn runs(&self) -> Option<impl Iterator<Item = (isize, usize)>> {
+    pub(crate) fn runs(&self) -> Option<impl Iterator<Item = (isize, usize)> + Clone> {
         self.flat.then(|| self.parts.iter().map(|part| (part.at, part.body.size())))
     }
 
