@@ -84,9 +84,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Whether it is certain, whatever other transports say.
     pub(crate) fn is_decided(&self, i: usize, failed: &[(Place, Refusal)]) -> bool {
-        let has_ended = |why: &Refusal| *why == Refusal::Ended && self.may_count_as_ended(i);
-        let is_passed = |place: &Place| self.scope(place.transport) == Some(Scope::Passed);
-        failed.iter().any(|(place, why)| why.is_its_own() || is_passed(place) && has_ended(why))
+        let says_end = |why: &Refusal| why.is_its_own() || *why == Refusal::Ended;
+        failed.iter().any(|(place, why)| says_end(why) && self.worth(i, place, why) == Verdict::Certain)
     }
 
     /// Whether this failure decides the race of its transport, whatever other places say.
