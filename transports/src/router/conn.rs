@@ -106,6 +106,17 @@ pub(super) struct Conn {
     pub pid: Option<Pid>,
 }
 
+impl Stage {
+    /// Where bytes of frames go.
+    fn stream(&mut self) -> Option<&mut dyn ByteStream> {
+        match self {
+            Stage::Near(line, _) => Some(&mut **line),
+            Stage::Far(raw, _) => Some(raw),
+            _ => None,
+        }
+    }
+}
+
 impl Conn {
     fn new(stage: Stage, peer: Option<SocketAddr>, dialled: bool) -> Conn {
         let (channels, last) = (HashMap::new(), u32::from(!dialled));
@@ -147,43 +158,38 @@ impl Conn {
         Ok(Conn::new(Stage::Connecting(start_connect(to)?), Some(to), true))
     }
 
-    /// What tells that something is to be read, and what tells of the end alone.
-    fn fds(&self) -> (Option<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
-        let one = match &self.stage {
-            Stage::Connecting(socket) => socket.as_fd(),
-            Stage::Proving(proving) => proving.stream().as_fd(),
-            Stage::Admitting(admitting) => admitting.stream().as_fd(),
-            Stage::Exchanging(raw, _) | Stage::Far(raw, _) => raw.as_fd(),
-            Stage::Near(line, _) => {
-                let (bell, socket) = line.fds();
-                return (Some(bell), Some(socket));
-            }
-            Stage::Lent(_) | Stage::Own(_) | Stage::Over => return (None, None),
-        };
-        (Some(one), None)
+    /// Its descriptor, where it has one alone.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.stage {
+            Stage::Connecting(socket) => Some(socket.as_fd()),
+            Stage::Proving(proving) => Some(proving.stream().as_fd()),
+            Stage::Admitting(admitting) => Some(admitting.stream().as_fd()),
+            Stage::Exchanging(raw, _) | Stage::Far(raw, _) => Some(raw.as_fd()),
+            Stage::Near(..) | Stage::Lent(_) | Stage::Own(_) | Stage::Over => None,
+        }
     }
 
     /// What its descriptor is watched for.
     fn interest(&self) -> EpollFlags {
         let mut flags = EpollFlags::EPOLLIN;
-        let writes = self.writing && !matches!(self.stage, Stage::Near(..));
-        flags.set(EpollFlags::EPOLLOUT, writes || self.is_connecting());
+        flags.set(EpollFlags::EPOLLOUT, self.writing || self.is_connecting());
         flags
     }
 
     /// Has it watched there, under this number.
     pub fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
-        let (one, end) = self.fds();
-        one.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(self.interest(), number)))?;
-        end.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLRDHUP, number)))
+        match &self.stage {
+            Stage::Near(line, _) => line.watch(epoll, number),
+            _ => self.fd().map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(self.interest(), number))),
+        }
     }
 
     pub fn unwatch(&self, epoll: &Epoll) {
-        let (one, end) = self.fds();
-        one.into_iter().chain(end).for_each(|fd| {
+        match &self.stage {
+            Stage::Near(line, _) => line.unwatch(epoll),
             // The only error is that it is not watched.
-            let _ = epoll.delete(fd);
-        });
+            _ => drop(self.fd().map(|fd| epoll.delete(fd))),
+        }
     }
 
     /// What it is watched for has changed.
@@ -192,17 +198,8 @@ impl Conn {
             Stage::Near(line, _) => line.wait_for_room(self.writing),
             _ => {
                 let mut event = EpollEvent::new(self.interest(), number);
-                let _ = self.fds().0.map(|fd| epoll.modify(fd, &mut event));
+                let _ = self.fd().map(|fd| epoll.modify(fd, &mut event));
             }
-        }
-    }
-
-    /// Where its bytes go.
-    fn stream(&mut self) -> Option<&mut dyn ByteStream> {
-        match &mut self.stage {
-            Stage::Near(line, _) => Some(&mut **line),
-            Stage::Far(raw, _) => Some(raw),
-            _ => None,
         }
     }
 
@@ -341,7 +338,7 @@ impl Conn {
     }
 
     fn read_some(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut read = |conn: &mut Conn| conn.stream().ok_or(ErrorKind::NotConnected)?.read_vectored(bufs);
+        let mut read = |conn: &mut Conn| conn.stage.stream().ok_or(ErrorKind::NotConnected)?.read_vectored(bufs);
         match read(self) {
             Err(e) if e.kind() == ErrorKind::WouldBlock && self.has_ended() => match read(self) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -407,7 +404,7 @@ impl Conn {
         let mut sent = 0;
         if len >= LARGE
             && !self.is_waiting()
-            && let Some(stream) = self.stream()
+            && let Some(stream) = self.stage.stream()
         {
             // What fails here fails for the flush too.
             sent = stream.write_vectored(pieces).unwrap_or(0);
@@ -428,12 +425,8 @@ impl Conn {
     pub fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             let rest = [IoSlice::new(&self.out[self.sent..])];
-            let written = match &mut self.stage {
-                Stage::Near(line, _) => line.write_vectored(&rest),
-                Stage::Far(raw, _) => raw.write_vectored(&rest),
-                _ => break,
-            };
-            match written {
+            let Some(stream) = self.stage.stream() else { break };
+            match stream.write_vectored(&rest) {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => (),

@@ -12,10 +12,10 @@ use crate::memory::Segment;
 use crate::stream::ByteStream;
 use base::bytes::Malformed;
 use base::protocol::router::PIPES_END;
-use nix::sys::epoll::Epoll;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// After so many looks that found nothing, it is looked whether the other side has ended.
 const IN_VAIN: u32 = 100;
@@ -68,16 +68,16 @@ impl Line {
         line
     }
 
-    /// What is to be watched for reading, and what for the end.
-    pub fn fds(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
-        (self.own.as_fd(), self.socket.as_fd())
+    /// Has it watched there, under this number: the bell, and the socket for the end alone.
+    pub fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
+        epoll.add(&self.own, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+        epoll.add(&self.socket, EpollEvent::new(EpollFlags::EPOLLRDHUP, number))
     }
 
     /// It is not watched there any more. To close the bell is not enough, as the other side has it too.
     pub fn unwatch(&self, epoll: &Epoll) {
-        let (bell, socket) = self.fds();
         // The only error is that it is not watched.
-        let _ = (epoll.delete(bell), epoll.delete(socket));
+        let _ = (epoll.delete(&self.own), epoll.delete(&self.socket));
     }
 
     /// Whether the other side has ended. What it has written can still be read.

@@ -17,7 +17,6 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that are read at a time behind those that go where they belong at once.
@@ -72,29 +71,21 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    /// What tells that something is to be read, and what tells of the end alone.
-    fn fds(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
+    fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
         match self {
-            Wire::Line(line) => {
-                let (bell, socket) = line.fds();
-                (bell, Some(socket))
-            }
-            Wire::Own(own) => (own.as_fd(), None),
+            Wire::Line(line) => line.watch(epoll, number),
+            Wire::Own(own) => epoll.add(own, EpollEvent::new(EpollFlags::EPOLLIN, number)),
         }
     }
 
-    fn watch(&self, epoll: &Epoll, number: u64) -> nix::Result<()> {
-        let (one, end) = self.fds();
-        epoll.add(one, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
-        end.map_or(Ok(()), |fd| epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLRDHUP, number)))
-    }
-
     fn unwatch(&self, epoll: &Epoll) {
-        let (one, end) = self.fds();
-        [one].into_iter().chain(end).for_each(|fd| {
-            // The only error is that it is not watched.
-            let _ = epoll.delete(fd);
-        });
+        match self {
+            Wire::Line(line) => line.unwatch(epoll),
+            Wire::Own(own) => {
+                // The only error is that it is not watched.
+                let _ = epoll.delete(own);
+            }
+        }
     }
 }
 

@@ -23,8 +23,7 @@ fn ends() -> (Line, Line) {
 }
 
 fn is_rung(line: &Line, limit: Duration) -> bool {
-    let (bell, socket) = line.fds();
-    let mut fds = [PollFd::new(bell, PollFlags::POLLIN), PollFd::new(socket, PollFlags::POLLIN)];
+    let mut fds = [line.own.as_fd(), line.socket.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
     poll(&mut fds, PollTimeout::try_from(limit).unwrap()).unwrap() > 0
 }
 
