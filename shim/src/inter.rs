@@ -468,9 +468,15 @@ pub fn find(comm: u64) -> Option<Arc<Inter>> {
     if BELOW.get() {
         return None;
     }
-    let found = LIVE.read().unwrap_or_else(|e| e.into_inner()).get(&handle).cloned()?;
-    let ending = found.ending.load(Ordering::Relaxed);
-    (ending == 0 || ending == this_thread()).then_some(found)
+    let live = LIVE.read().unwrap_or_else(|e| e.into_inner());
+    let found = live.get(&handle)?;
+    match found.ending.load(Ordering::Relaxed) {
+        // Another one has taken its place since.
+        0 => KNOWN.put_back(handle, || found.words()),
+        ending if ending != this_thread() => return None,
+        _ => {}
+    }
+    Some(found.clone())
 }
 
 /// A number that no other live thread has.

@@ -194,7 +194,7 @@ fn note_plain(datatype: Handle, element: &Element<Shape>) {
         && let Some(each) = element.map.as_run().and_then(|each| i32::try_from(each).ok())
         && each as isize == element.extent
     {
-        PLAIN.put(datatype, [each as u64]);
+        PLAIN.put_back(datatype, || [each as u64]);
     }
 }
 
