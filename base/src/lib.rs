@@ -26,7 +26,7 @@ pub mod time;
 
 pub use families::Family;
 pub use ident::ProcId;
-pub use memory::{BufId, Memory, Stores};
+pub use memory::{BufId, Memory};
 pub use sorted::Sorted;
 pub use time::Time;
 

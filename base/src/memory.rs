@@ -5,15 +5,6 @@ use std::io::{IoSlice, IoSliceMut};
 /// The number of a user buffer. The engine uses the number of the operation that the buffer belongs to.
 pub type BufId = u64;
 
-/// How bytes are stored into memory that another processor reads next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stores {
-    /// As any others, through the caches.
-    Cached,
-    /// Past the caches, where memory allows it: for bytes that are many, or that a processor far away has in its cache.
-    NonTemporal,
-}
-
 /// The table of user buffers. Offsets and lengths count packed bytes: holes of a datatype are not counted.
 ///
 /// Engine and lanes touch user memory only through this trait. So both run unchanged over plain vectors in tests.
@@ -21,7 +12,7 @@ pub trait Memory {
     /// Appends `len` packed bytes from `offset` of `buf` to `out`.
     fn read(&self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>);
     /// Fills `to` from `offset` of `buf`, and returns how many bytes it wrote: 0 if `buf` is unknown.
-    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8], stores: Stores) -> usize;
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize;
     /// Writes `data` at `offset` of `buf`.
     fn write(&mut self, buf: BufId, offset: u64, data: &[u8]);
     /// Calls `f` with the pieces of memory that hold `[offset, offset+len)`, in order, and returns its result. At
@@ -55,7 +46,7 @@ impl Memory for VecMemory {
         out.extend_from_slice(&self.0[&buf][at..at + len]);
     }
 
-    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8], _: Stores) -> usize {
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
         let Some(v) = self.0.get(&buf) else { return 0 };
         to.copy_from_slice(&v[offset as usize..][..to.len()]);
         to.len()
@@ -110,7 +101,7 @@ impl<const N: usize> Memory for OneBuffer<N> {
         out.extend_from_slice(&self.0[offset as usize..][..len]);
     }
 
-    fn fill(&self, _: BufId, offset: u64, to: &mut [u8], _: Stores) -> usize {
+    fn fill(&self, _: BufId, offset: u64, to: &mut [u8]) -> usize {
         to.copy_from_slice(&self.0[offset as usize..][..to.len()]);
         to.len()
     }

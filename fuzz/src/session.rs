@@ -6,7 +6,7 @@ use crate::text::party;
 use crate::wire::{digest, headers, record, said};
 use base::bytes::Take;
 use base::memory::VecMemory;
-use base::{ProcId, Stores, Time};
+use base::{ProcId, Time};
 use engine::fuzzing::samples;
 use engine::{Config, ContextId, Engine, Source, Tag};
 use session::fuzzing::{Negotiation, Standing, still_missing};
@@ -159,7 +159,7 @@ impl Lane<VecMemory> for Said {
         if lane.dead || lane.full {
             return Sent::NoRoom;
         }
-        fill(&mut vec![0; header.len as usize], Stores::Cached);
+        fill(&mut vec![0; header.len as usize]);
         lane.sent.push((*header, 0));
         Sent::Taken
     }

@@ -14,8 +14,6 @@ pub(crate) enum Way {
     Unpack,
 }
 
-/// A line of the caches.
-const LINE: usize = 64;
 /// So many bytes are copied as two words, which may overlap: a call would take longer.
 const WORDS: RangeInclusive<usize> = WORD..=2 * WORD;
 const WORD: usize = size_of::<u64>();
@@ -50,50 +48,6 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, len: usize) {
         to.cast::<u64>().write_unaligned(words.0);
         to.add(last).cast::<u64>().write_unaligned(words.1);
     }
-}
-
-/// Copies to memory that another processor reads next, with stores past the caches for all whole lines: that processor has the lines in
-/// its cache, so to own them first would take as long as to have them read.
-///
-/// # Safety
-/// As many bytes at `from` as `to` has may be read, and no other thread writes to them.
-pub(crate) unsafe fn copy_past_caches(from: *const u8, to: &mut [u8]) {
-    let at = to.as_mut_ptr();
-    let first = at.align_offset(LINE).min(to.len());
-    let (lines, last) = ((to.len() - first) / LINE, (to.len() - first) % LINE);
-    // SAFETY: all within `to`, which is exclusive, and the caller's bytes.
-    unsafe {
-        std::ptr::copy_nonoverlapping(from, at, first);
-        store_lines(from.add(first), at.add(first), lines);
-        let done = first + lines * LINE;
-        std::ptr::copy_nonoverlapping(from.add(done), at.add(done), last);
-    }
-}
-
-/// # Safety
-/// There are as many lines at both addresses, `to` is at the begin of one, and nobody else touches those.
-#[cfg(target_arch = "x86_64")]
-unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    const PARTS: usize = LINE / size_of::<__m128i>();
-    let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
-    // SAFETY: the caller's promise; every x86-64 processor has these instructions.
-    unsafe {
-        for n in 0..lines {
-            let line: [__m128i; PARTS] = std::array::from_fn(|part| _mm_loadu_si128(from.add(PARTS * n + part)));
-            line.into_iter().enumerate().for_each(|(part, bytes)| _mm_stream_si128(to.add(PARTS * n + part), bytes));
-        }
-        // Such stores are not ordered with others: whoever is told of the bytes has to see them.
-        _mm_sfence();
-    }
-}
-
-/// # Safety
-/// There are as many lines at both addresses, which do not overlap, and nobody else touches those at `to`.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn store_lines(from: *const u8, to: *mut u8, lines: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, lines * LINE) };
 }
 
 /// A copy under way.

@@ -4,19 +4,15 @@
 //! the pieces of a layout is touched.
 
 use crate::convert::{Converted, Representation, Signature};
-use crate::copy::{Way, copy, copy_past_caches};
+use crate::copy::{Way, copy};
 use crate::shape::{Body, Shape};
 use crate::types::Signed;
-use base::{BufId, Memory, Stores};
+use base::{BufId, Memory};
 use engine::{NOW, OpId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
-
-/// The most bytes of small pieces that are brought together before they are stored past the caches.
-const TOGETHER: usize = 4096;
 
 /// The user buffer of one operation: its address, and where its bytes lie from there.
 #[derive(Debug, Clone)]
@@ -153,34 +149,11 @@ impl Layout {
 
     /// Fills `to` with packed bytes from `offset` on. Returns their number, which is less if the layout ends before.
     #[inline(always)]
-    pub(crate) fn pack(&self, offset: u64, to: &mut [u8], stores: Stores) -> usize {
+    pub(crate) fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
         let (offset, len) = self.clip(offset, to.len());
-        if stores == Stores::NonTemporal {
-            self.pack_past_caches(offset, &mut to[..len]);
-            return len;
-        }
         // SAFETY: within the layout, which its creator keeps readable; `to` is the library's own memory.
         unsafe { copy(Way::Pack, &self.body, self.base, offset, len, to.as_mut_ptr()) };
         len
-    }
-
-    /// As [`Layout::pack`], past the caches. Small pieces are first brought together in a few lines of our own.
-    #[inline(never)]
-    fn pack_past_caches(&self, mut offset: usize, to: &mut [u8]) {
-        if let Body::Run(_) = self.body {
-            // SAFETY: within the layout, which its creator keeps readable; `to` is the library's own memory.
-            return unsafe { copy_past_caches(self.base.wrapping_add(offset), to) };
-        }
-        let mut together = [MaybeUninit::<u8>::uninit(); TOGETHER];
-        for piece in to.chunks_mut(TOGETHER) {
-            let at = together.as_mut_ptr().cast::<u8>();
-            // SAFETY: within the layout, as above; as many bytes of our own are written, and then read.
-            unsafe {
-                copy(Way::Pack, &self.body, self.base, offset, piece.len(), at);
-                copy_past_caches(at, piece);
-            }
-            offset += piece.len();
-        }
     }
 
     /// Appends packed bytes from `offset` on.
@@ -322,8 +295,8 @@ impl Memory for Buffers {
         }
     }
 
-    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8], stores: Stores) -> usize {
-        self.get(buf).map_or(0, |layout| layout.pack(offset, to, stores))
+    fn fill(&self, buf: BufId, offset: u64, to: &mut [u8]) -> usize {
+        self.get(buf).map_or(0, |layout| layout.pack(offset, to))
     }
 
     #[inline(always)]

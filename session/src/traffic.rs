@@ -8,8 +8,8 @@ use crate::leaders::still_missing;
 use crate::path::{BulkTx, Path, Seen};
 use crate::state::Session;
 use crate::state::pair::{Link, Up};
+use base::Memory;
 use base::bytes::Malformed;
-use base::{Memory, Stores};
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind};
@@ -171,7 +171,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Message { peer, bytes } => {
                 let pair = &mut self.pairs[peer.0 as usize];
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
-                    let fill = |to: &mut [u8], _| to.copy_from_slice(&bytes);
+                    let fill = |to: &mut [u8]| to.copy_from_slice(&bytes);
                     if pair.path.send_now::<M>(&mut up.lane, bytes.len(), fill) {
                         return self.mark(peer.0 as usize);
                     }
@@ -287,7 +287,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         &mut self,
         to: (Ctx, u32, i64),
         size: u64,
-        pack: impl Fn(&mut [u8], Stores),
+        pack: impl Fn(&mut [u8]),
         read: impl FnOnce(usize, &mut Vec<u8>),
     ) -> bool {
         let (ctx, dest, tag) = to;
@@ -295,10 +295,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link {
-            let fill = |to: &mut [u8], stores| {
+            let fill = |to: &mut [u8]| {
                 if let Some((first, rest)) = to.split_first_chunk_mut() {
                     head.write(first);
-                    pack(rest, stores);
+                    pack(rest);
                 }
             };
             if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, fill) {

@@ -54,7 +54,6 @@ const NAMED: [&str; 35] = [
     "io::Result",
     "base::BufId",
     "base::Memory",
-    "base::Stores",
     "base::ProcId",
     "base::Time",
     "base::bytes",

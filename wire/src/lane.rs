@@ -6,7 +6,7 @@
 
 use crate::frame::{Header, Kind};
 use base::bytes::Malformed;
-use base::{BufId, Memory, Stores};
+use base::{BufId, Memory};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -170,8 +170,8 @@ pub trait Sink {
     }
 }
 
-/// Writes the whole body of a frame, and stores it in this way if it is long.
-pub type Fill<'a> = dyn FnMut(&mut [u8], Stores) + 'a;
+/// Writes the whole body of a frame.
+pub type Fill<'a> = dyn FnMut(&mut [u8]) + 'a;
 
 /// One lane. No call blocks.
 pub trait Lane<M: Memory> {
@@ -190,7 +190,7 @@ pub trait Lane<M: Memory> {
     /// `fill` is called once if the frame is taken, and not otherwise.
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent;
     /// As [`Lane::try_send_with`]. A lane whose frames go faster than a virtual call for each of them is worth has this for itself.
-    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8], Stores)) -> Sent
+    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8])) -> Sent
     where
         Self: Sized,
     {

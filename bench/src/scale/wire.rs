@@ -1,7 +1,7 @@
 //! A lane in the memory of one process, which costs some 200 bytes for both ends and counts what goes over it.
 
+use base::Memory;
 use base::bytes::Malformed;
-use base::{Memory, Stores};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -107,12 +107,12 @@ impl<M: Memory> Lane<M> for Wire {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         self.send(header, |to| match payload {
             Payload::Bytes(bytes) => to.copy_from_slice(bytes),
-            Payload::User { buf, offset } => drop(mem.fill(buf, offset, to, Stores::Cached)),
+            Payload::User { buf, offset } => drop(mem.fill(buf, offset, to)),
         })
     }
 
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
-        self.send(header, |to| fill(to, Stores::Cached))
+        self.send(header, |to| fill(to))
     }
 
     fn flush(&mut self, _: &M) -> bool {

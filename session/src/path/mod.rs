@@ -16,7 +16,7 @@ mod tests;
 mod tx;
 
 use base::bytes::Malformed;
-use base::{Memory, ProcId, Stores};
+use base::{Memory, ProcId};
 pub use limits::Limits;
 #[cfg(feature = "plant")]
 pub use limits::Plant;
@@ -525,7 +525,7 @@ impl Path {
         &mut self,
         lane: &mut impl Lane<M>,
         len: usize,
-        fill: impl FnMut(&mut [u8], Stores),
+        fill: impl FnMut(&mut [u8]),
     ) -> bool {
         let Some(Active { generation, .. }) = self.active else { return false };
         if !self.out.retained.is_empty() || self.keeps(generation) {

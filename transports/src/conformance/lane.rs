@@ -216,7 +216,7 @@ pub fn written_in_place<F: Factory>(f: &mut F) {
         let (h, body) = (header(Kind::Msg, i, 0, *size), bytes(*size, i));
         let mut calls = 0;
         until(&mut a, &mut b, &mem, &mut seen, |a, _| {
-            let taken = Lane::<Mem>::try_send_with(a, &h, &mut |to, _| {
+            let taken = Lane::<Mem>::try_send_with(a, &h, &mut |to| {
                 calls += 1;
                 to.copy_from_slice(&body);
             });

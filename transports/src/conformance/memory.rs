@@ -1,7 +1,7 @@
 //! User memory for the cases, a sink that records what arrives, and frames to send.
 
 use base::bytes::Malformed;
-use base::{Memory, ProcId, Stores};
+use base::{Memory, ProcId};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl Memory for Mem {
     fn read(&self, buf: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.buffers[&buf][offset as usize..][..len]);
     }
-    fn fill(&self, buf: u64, offset: u64, to: &mut [u8], _: Stores) -> usize {
+    fn fill(&self, buf: u64, offset: u64, to: &mut [u8]) -> usize {
         let Some(v) = self.buffers.get(&buf) else { return 0 };
         to.copy_from_slice(&v[offset as usize..][..to.len()]);
         to.len()

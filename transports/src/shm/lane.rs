@@ -9,7 +9,6 @@ use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
 use super::ring::{Consumer, Frame, NARROW, Plan, Popped, Producer};
-use super::stores::StoreChoice;
 use crate::memory::Segment;
 use crate::transport::Watched;
 use base::bytes::Malformed;
@@ -17,9 +16,8 @@ use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
 use base::protocol::shared::{
     ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
 };
-use base::{BufId, Memory, ProcId, Stores};
+use base::{BufId, Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::lane::Death;
 use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
@@ -64,7 +62,6 @@ struct Rest {
 /// The direction from us to the other side.
 struct Outbound {
     ring: Producer,
-    stores: StoreChoice,
     /// The word by which the other side says that it polls.
     direct: usize,
     /// The sequence number of the next MSG, unless a SEQUENCE goes before it.
@@ -92,17 +89,6 @@ impl Outbound {
             (self.next, self.first) = (sequence, sequence);
         }
         begun
-    }
-
-    /// Measures how far the other processor is: it has written its index last, if it has consumed something since this was read.
-    #[cold]
-    fn measure(&mut self, memory: &Segment) {
-        let began = Instant::now();
-        let has_moved = self.ring.has_moved(memory);
-        let took = began.elapsed();
-        if has_moved {
-            self.stores.note(took);
-        }
     }
 }
 
@@ -140,7 +126,6 @@ impl ShmLane {
         let (there, back) = (plan(usize::from(!parts.dialled)), plan(usize::from(parts.dialled)));
         let out = Outbound {
             ring: Producer::new(there.0),
-            stores: StoreChoice::default(),
             direct: there.1,
             next: 0,
             first: 0,
@@ -204,7 +189,7 @@ impl ShmLane {
 
     /// Publishes a frame. Returns whether there was room.
     #[inline(always)]
-    fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8], Stores)) -> bool {
+    fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8])) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
@@ -233,11 +218,7 @@ impl ShmLane {
             self.consider_wide();
         }
         let memory = &self.parts.memory;
-        if self.out.stores.is_due(len) {
-            self.out.measure(memory);
-        }
-        let stores = self.out.stores.choose(len);
-        if !self.out.ring.push(memory, frame, fields, len, |to| fill(to, stores)) {
+        if !self.out.ring.push(memory, frame, fields, len, fill) {
             return false;
         }
         if header.kind == Kind::Msg {
@@ -254,8 +235,8 @@ impl ShmLane {
             let n = rest.left.min(rest.offset.clamp(FIRST_PIECE, CHUNK) as usize);
             let piece = Header { len: n as u32, ..rest.header };
             // If the user buffer is gone, the operation is over at the receiver too, which drops these zeros.
-            let fill = |to: &mut [u8], stores| {
-                let n = mem.fill(rest.buf, rest.offset, to, stores);
+            let fill = |to: &mut [u8]| {
+                let n = mem.fill(rest.buf, rest.offset, to);
                 to[n..].fill(0);
             };
             if !self.put(&piece, fill) {
@@ -424,7 +405,7 @@ impl<M: Memory> Lane<M> for ShmLane {
         }
         match payload {
             Payload::Bytes(bytes) => {
-                let taken = self.put(header, |to, _| to.copy_from_slice(bytes));
+                let taken = self.put(header, |to| to.copy_from_slice(bytes));
                 self.done(taken)
             }
             Payload::User { buf, offset } => {
@@ -444,7 +425,7 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8], Stores)) -> Sent {
+    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8])) -> Sent {
         if !self.takes() {
             return self.refuse();
         }

@@ -26,7 +26,6 @@ mod payload;
 mod peek;
 mod rights;
 mod ring;
-mod stores;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A pair of lanes that carry whole frames, each after a delay of its own: late, twice, out of order, or not at all.
 
 use super::{Clock, Rng};
-use base::{Memory, Stores};
+use base::Memory;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -158,7 +158,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         self.take(header, |frame| {
             frame.resize(HEADER + header.len as usize, 0);
-            fill(&mut frame[HEADER..], Stores::Cached);
+            fill(&mut frame[HEADER..]);
         })
     }
 

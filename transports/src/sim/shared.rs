@@ -2,7 +2,7 @@
 //! other side has not read when the lane ends can be taken back.
 
 use super::Rng;
-use base::{Memory, Stores};
+use base::Memory;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -101,7 +101,7 @@ impl<M: Memory> Lane<M> for SharedLane {
             Payload::Bytes(bytes) => bytes.to_vec(),
             Payload::User { buf, offset } => {
                 let mut body = vec![0; header.len as usize];
-                mem.fill(buf, offset, &mut body, Stores::Cached);
+                mem.fill(buf, offset, &mut body);
                 body
             }
         };
@@ -114,7 +114,7 @@ impl<M: Memory> Lane<M> for SharedLane {
             return Sent::NoRoom;
         }
         let mut body = vec![0; header.len as usize];
-        fill(&mut body, Stores::Cached);
+        fill(&mut body);
         self.take(header, body)
     }
 

@@ -5,7 +5,7 @@
 //! them costs one write.
 
 use super::bytes::ByteStream;
-use base::{BufId, Memory, Stores};
+use base::{BufId, Memory};
 use std::io::{self, ErrorKind, IoSlice};
 use wire::frame::Header;
 use wire::lane::{Fill, Payload};
@@ -101,7 +101,7 @@ impl Writer {
         self.add_header(header);
         let at = self.buf.len();
         self.buf.resize(at + header.len as usize, 0);
-        fill(&mut self.buf[at..], Stores::Cached);
+        fill(&mut self.buf[at..]);
     }
 
     fn add_header(&mut self, header: &Header) {
