@@ -18,12 +18,14 @@ use crate::entry::resolver;
 use crate::forward::PROBE;
 use crate::functions::name_of;
 use crate::heap;
-use base::Family;
 use late::{ENTRY, divide};
 use object::Object;
+use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
 const STT_GNU_IFUNC: u8 = 10;
+/// A function of LAM's allocator alone.
+const LAMS_ALLOCATOR: &CStr = c"lam_ptmalloc2_sbrk";
 
 // Safe before main: it uses the linker's tables and the allocator, which are there by then.
 ctor::declarative::ctor! {
@@ -37,8 +39,11 @@ ctor::declarative::ctor! {
 /// nothing.
 fn edit_names() {
     let Some((ours, others)) = divide(Object::loaded()) else { return };
-    if others.iter().any(|o| Family::Lam.marks(|mark| o.has(mark))) {
-        heap::take_large_blocks_from_kernel();
+    if let Some(lam) = others.iter().find(|o| o.has(LAMS_ALLOCATOR)) {
+        // SAFETY: constructors run in one thread, and these are LAM's own variables.
+        let at = |name: &CStr| Some(lam.base + unsafe { &*lam.symbol(name)? }.st_value as usize);
+        // SAFETY: as above.
+        unsafe { heap::leave_lams(at) };
     }
     let has_mpi = others.iter().any(|o| o.has(PROBE));
     // A program that is linked with this library and finds no MPI gets an error from MPI_Init, so it has to reach it.

@@ -1,103 +1,85 @@
-//! The allocator for the library's own memory.
+//! The heap under LAM, which brings an allocator for the whole process. That one is not safe where there are threads: threads of
+//! glibc share one entry of its table of arenas, into which it puts a new arena before it initializes the arena's lock. So its hooks send all calls
+//! to the C library's allocator, which serves every process without LAM.
 //!
-//! LAM brings an allocator that serves the whole process, and sometimes fails to allocate a large block while other
-//! threads allocate. So large blocks come from the kernel under LAM. Invariant: this is decided before the first large
-//! block is allocated, so each block is freed where it came from. LAM's allocator has memalign(3) alone for aligned
-//! blocks: the newer functions belong to another allocator, and LAM's free(3) cannot free what they return.
+//! Invariants: the hooks are set by the library's constructor, before there are threads. The blocks that LAM's allocator had given out
+//! by then lie below [`LAMS_END`]. They are few, and are never given back.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Under LAM, blocks of this size in bytes, or larger, come from the kernel.
-const LARGE: usize = 128 << 10;
-
-/// The alignment of all blocks of every allocator, in bytes.
-const ALIGNED: usize = 16;
-
-static FROM_KERNEL: AtomicBool = AtomicBool::new(false);
-
-/// From now on, large blocks come from the kernel. Called by the library's constructor, which allocates no large block.
-pub fn take_large_blocks_from_kernel() {
-    FROM_KERNEL.store(true, Ordering::Relaxed);
+unsafe extern "C" {
+    fn __libc_malloc(size: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
+    fn __libc_realloc(at: *mut c_void, size: usize) -> *mut c_void;
+    fn __libc_free(at: *mut c_void);
 }
 
-struct Heap;
+/// The end of the heap when the hooks were set.
+static LAMS_END: AtomicUsize = AtomicUsize::new(0);
 
-// The fuzz targets count what a decoder allocates, with an allocator of their own.
-#[cfg_attr(not(feature = "fuzzing"), global_allocator)]
-#[cfg_attr(feature = "fuzzing", allow(dead_code))]
-static HEAP: Heap = Heap;
+/// The flags in a block's size.
+const FLAGS: usize = 7;
 
-fn from_kernel(layout: Layout) -> bool {
-    layout.size() >= LARGE && layout.align() <= 4096 && FROM_KERNEL.load(Ordering::Relaxed)
-}
-
-// SAFETY: both sources give blocks of the size and alignment asked for, and a block's layout tells its source.
-unsafe impl GlobalAlloc for Heap {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if !from_kernel(layout) {
-            if layout.align() > ALIGNED {
-                // SAFETY: an alignment is a power of two.
-                return unsafe { libc::memalign(layout.align(), layout.size()) }.cast();
-            }
+/// Has the C library's allocator serve the process. `hook` gives the address of a variable of LAM's with this name; without all of them
+/// nothing is changed.
+///
+/// # Safety
+/// There are no other threads, and the variables are those of LAM's allocator.
+pub unsafe fn leave_lams(hook: impl Fn(&CStr) -> Option<usize>) {
+    let hooks: [(&CStr, *const ()); 4] = [
+        (c"__malloc_hook", malloc as *const ()),
+        (c"__memalign_hook", memalign as *const ()),
+        (c"__realloc_hook", realloc as *const ()),
+        (c"__free_hook", free as *const ()),
+    ];
+    let places = hooks.map(|(name, own)| hook(name).map(|at| (at as *mut *const (), own)));
+    if places.iter().all(Option::is_some) {
+        // SAFETY: it is only asked for.
+        LAMS_END.store(unsafe { libc::sbrk(0) } as usize, Ordering::Relaxed);
+        for (at, own) in places.into_iter().flatten() {
             // SAFETY: the caller's promise.
-            return unsafe { System.alloc(layout) };
-        }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: fresh memory, wherever there is room.
-        let found = unsafe { libc::mmap(std::ptr::null_mut(), layout.size(), protection, flags, -1, 0) };
-        if found == libc::MAP_FAILED { std::ptr::null_mut() } else { found.cast() }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if from_kernel(layout) {
-            // SAFETY: `alloc` mapped a block of this size there.
-            unsafe { libc::munmap(at.cast(), layout.size()) };
-        } else {
-            // SAFETY: the caller's promise.
-            unsafe { System.dealloc(at, layout) }
-        }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller promises a size that is no overflow with this alignment.
-        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        if !from_kernel(layout) && !from_kernel(new) && layout.align() <= ALIGNED {
-            // SAFETY: the caller's promise.
-            return unsafe { System.realloc(at, layout, size) };
-        }
-        // SAFETY: two separate blocks, both at least as long as what is copied; the old one is freed once.
-        unsafe {
-            let to = self.alloc(new);
-            if !to.is_null() {
-                std::ptr::copy_nonoverlapping(at, to, layout.size().min(size));
-                self.dealloc(at, layout);
-            }
-            to
+            unsafe { at.write(own) };
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn is_lams(at: *mut c_void) -> bool {
+    (at as usize) < LAMS_END.load(Ordering::Relaxed)
+}
 
-    #[test]
-    fn aligned_blocks_keep_what_is_in_them() {
-        for log in 0..13 {
-            let layout = |size| Layout::from_size_align(size, 1 << log).expect("a small one");
-            // SAFETY: blocks of this heap, within their sizes, given back once.
-            unsafe {
-                let mut at = HEAP.alloc(layout(100));
-                for (from, to) in [(100, 5_000), (5_000, 300_000), (300_000, 70)] {
-                    assert_eq!(at as usize % (1 << log), 0);
-                    at.write_bytes(log as u8, from);
-                    at = HEAP.realloc(at, layout(from), to);
-                    assert!((0..from.min(to)).all(|i| at.add(i).read() == log as u8));
-                }
-                HEAP.dealloc(at, layout(70));
-            }
+unsafe extern "C" fn malloc(size: usize, _caller: *const c_void) -> *mut c_void {
+    // SAFETY: the caller's call.
+    unsafe { __libc_malloc(size) }
+}
+
+unsafe extern "C" fn memalign(align: usize, size: usize, _caller: *const c_void) -> *mut c_void {
+    // SAFETY: the caller's call.
+    unsafe { __libc_memalign(align, size) }
+}
+
+unsafe extern "C" fn realloc(at: *mut c_void, size: usize, _caller: *const c_void) -> *mut c_void {
+    if at.is_null() || !is_lams(at) {
+        // SAFETY: the caller's call, for a block of the C library's.
+        return unsafe { __libc_realloc(at, size) };
+    }
+    if size == 0 {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: LAM's allocator has the size of a block, this word included, in front of it; the new block is another one.
+    unsafe {
+        let had = (at.cast::<usize>().sub(1).read() & !FLAGS) - size_of::<usize>();
+        let to = __libc_malloc(size);
+        if !to.is_null() {
+            std::ptr::copy_nonoverlapping(at.cast::<u8>(), to.cast(), had.min(size));
         }
+        to
+    }
+}
+
+unsafe extern "C" fn free(at: *mut c_void, _caller: *const c_void) {
+    if !is_lams(at) {
+        // SAFETY: the caller's call, for a block of the C library's.
+        unsafe { __libc_free(at) };
     }
 }

@@ -410,3 +410,17 @@ fn stand_in_for_mpi_is_left_alone() {
     let (broken, told) = doctor(MPIS[0], &program);
     scene.require(!broken && told.contains("no MPI, or a part of one"), &format!("doctor told:\n{told}"));
 }
+
+/// LAM's allocator is not safe where there are threads, so it does not serve where the library is.
+#[test]
+fn an_mpi_with_an_allocator_of_its_own_gets_the_c_librarys() {
+    for mpi in MPIS.iter() {
+        let early = compile_with(mpi, "heap", Library::None, &["-shared", "-fPIC", "-DEARLY"]);
+        let program = compile_with(mpi, "heap", Library::None, &["-Wl,--no-as-needed", text(&early)]);
+        let mut words = mpi.session();
+        words.extend(["env".into(), format!("LD_PRELOAD={}", library().display()), program.display().to_string()]);
+        let done = mpi.command(&words).output().expect("the program");
+        let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && printed.contains("FINE"), "{}: {printed}{done:?}", mpi.name);
+    }
+}

@@ -234,9 +234,7 @@ fn talk(page: &Page, side: usize, own: &Doorbells, eventfd: &EventFd, mut lane: 
                 a: sent + 1,
                 b: 0,
             };
-            if Lane::<VecMemory>::try_send_with(&mut lane, &header, &mut |to| fill(side, sent + 1, to))
-                != Sent::Taken
-            {
+            if Lane::<VecMemory>::try_send_with(&mut lane, &header, &mut |to| fill(side, sent + 1, to)) != Sent::Taken {
                 full = true;
                 break;
             }
