@@ -778,7 +778,7 @@ pub mod operator {
         3 NOT_ANSWERING "" "it has not answered in time; of a command that changes something it may still be done";
         4 DEAD "text" "there is no such process any more";
         5 OVERTAKEN "" "a later command came first, so this one is not done";
-        6 UNDER_WAY "" "it has begun that, and goes on with it";
+        6 UNDER_WAY "text" "it has begun that, and goes on with it, and perhaps says what it waits for";
         7 NO_PAIR "" "it has no pair of those that were meant";
         8 LEFT_JOB "text" "it has left the job as it should, and how";
     }

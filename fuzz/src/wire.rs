@@ -272,7 +272,7 @@ pub const CONTROL_ANSWER: Target = Target {
     seeds: || {
         let what = [
             What::Done("two of 3 pairs".into()),
-            What::UnderWay,
+            What::UnderWay("it does not answer".into()),
             What::Report(report().into()),
             What::Refused("no device".into()),
             What::NotAnswering,

@@ -8,7 +8,7 @@ use crate::memory::Buffers;
 use crate::signal;
 use crate::state::Core;
 use base::ProcId;
-use session::{CannotMove, Hold, Ordered};
+use session::{Became, CannotMove, Hold, Ordered};
 use std::fmt;
 use std::time::{Duration, Instant};
 use transports::registry::{Entry, TAKEN_OUT};
@@ -99,13 +99,10 @@ impl Core {
         pairs.map(|(i, pair)| (i, pair.local(), pair.remote()))
     }
 
-    /// What has become of a pair that has begun to move. `None`: it is not over yet. `Err`: why it stays where it is.
-    pub fn moved(&self, (local, remote): (ProcId, ProcId)) -> Option<Result<(), String>> {
-        let Some(i) = self.find(local, remote) else { return Some(Err("its process is gone".into())) };
-        if self.session.is_moving(i) {
-            return None;
-        }
-        Some(self.session.move_trouble(i).map_or(Ok(()), |why| Err(why.to_owned())))
+    /// What has become of a pair that has begun to move.
+    pub fn moved(&self, (local, remote): (ProcId, ProcId)) -> Became {
+        let pair = self.find(local, remote);
+        pair.map_or_else(|| Became::Stays("its process is gone".into()), |i| self.session.became(i))
     }
 
     /// Takes a transport out of use: its pairs move to others, and when its last lane is closed nothing of it is left.

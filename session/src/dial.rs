@@ -49,6 +49,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if needs && self.lacks_record(i) {
             self.ask_for(i);
         }
+        self.limit_move(i, now);
         let pair = &self.pairs[i];
         if !needs || !pair.can_dial() {
             if has_lane {

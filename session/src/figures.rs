@@ -70,7 +70,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Why the transports that are better than the one of a pair's lane do not carry it, or that an operator has ordered this one;
-    /// empty if there is no better one or no lane.
+    /// empty if there is no better one or no lane. Of the one that the pair should use it is what the last try came to.
     pub fn why_not_better(&self, i: usize) -> String {
         let pair = &self.pairs[i];
         let Some(up) = pair.lane() else { return String::new() };
@@ -79,7 +79,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Some(pinned) => format!("; {} is ordered", self.word(pinned)),
             None => String::new(),
         };
-        (ordered + &self.without(i, up.transport)).trim_start_matches("; ").to_owned()
+        let should = self.preferred(i).filter(|best| *best != up.transport);
+        let tried = should.zip(pair.moves.trouble.as_deref());
+        let tried = tried.map_or(String::new(), |(best, why)| format!("; no {}: {why}", self.title(best)));
+        (ordered + &self.without(i, up.transport) + &tried).trim_start_matches("; ").to_owned()
     }
 
     /// Whether this slot has a pair.
@@ -90,6 +93,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// The word for a transport, as in `MPI_CONNECT_LANES`.
     pub fn word(&self, transport: TransportId) -> &'static str {
         self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(about, _)| about.word)
+    }
+
+    /// A transport, for people.
+    pub(crate) fn title(&self, transport: TransportId) -> &'static str {
+        self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(about, _)| about.title)
     }
 
     /// This process in a group that it has registered, also after its removal while a pair has it.

@@ -50,7 +50,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.drop_lane(i);
         let scope = self.scope(transport);
-        let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
+        let title = self.title(transport);
         let pair = &mut self.pairs[i];
         let caps = lane.caps();
         pair.path.attach(generation, caps, received).expect("it could");

@@ -56,7 +56,7 @@ mod wanted;
 pub use action::{Action, AttemptId, IncomingId, ProbeId};
 pub use agenda::TICK;
 pub use hold::Hold;
-pub use moves::{CannotMove, Ordered};
+pub use moves::{Became, CannotMove, Ordered};
 pub use obstacle::Obstacle;
 #[cfg(feature = "plant")]
 pub use plant::{Forgotten, Plant};

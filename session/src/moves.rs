@@ -1,7 +1,8 @@
 //! Moves: a pair whose lane lives goes over to another transport, by a dial beside that lane.
 //!
 //! Part of the session. Invariants: the pair keeps its lane until the new one is there. A move that fails says nothing of
-//! the other side's life. A transport that has failed is left alone for ever longer, so no pair goes to and fro.
+//! the other side's life. A transport that has failed is left alone for ever longer, so no pair goes to and fro. An order stands if
+//! its move arrives, or has to wait for a process that does not answer; one that is refused is withdrawn.
 
 use crate::Up;
 use crate::dial::GIVE_WAY;
@@ -17,6 +18,22 @@ use wire::{Move, Scope, TransportId, Why};
 
 /// How long a move that an operator has ordered may take, with all its tries.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// What becomes of a move that its process does not answer.
+const UNANSWERED: &str = "it does not answer; the pair moves when it does";
+
+/// What has become of a pair that was to move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Became {
+    /// It still moves, or reads the lane that it has left.
+    Moving,
+    /// It has moved, or lost its lane: then its next one is of the transport that it should use.
+    Moved,
+    /// It stays where it is, for this reason.
+    Stays(String),
+    /// It waits for its process, which does not answer, and moves when it does.
+    Waits(&'static str),
+}
 
 /// What an order does to a pair at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,15 +87,25 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 Some(None) => (),
             }
         }
-        self.pairs[i].moves.order(transport, true);
-        self.move_to_preferred(i, now)
+        let moves = &mut self.pairs[i].moves;
+        let before = (moves.pinned, moves.pinned_here);
+        moves.order(transport, true);
+        let ordered = self.move_to_preferred(i, now);
+        let moves = &mut self.pairs[i].moves;
+        if let Some(moving) = &mut moves.underway {
+            moving.instead = Some(before);
+        }
+        if ordered.is_err() {
+            moves.order(before.0, before.1);
+        }
+        ordered
     }
 
     /// A pair moves to the transport that it should use, now that others are there than before: the one that an operator has
     /// ordered, or else the best.
     pub fn move_to_preferred(&mut self, i: usize, now: Time) -> Result<Ordered, CannotMove> {
         let pair = &mut self.pairs[i];
-        (pair.moves.underway, pair.moves.trouble) = (None, None);
+        pair.moves.end();
         let Some(used) = pair.lane().map(|up| up.transport) else { return Ok(Ordered::NotConnected) };
         let Some(to) = self.preferred(i).filter(|to| *to != used) else { return Ok(Ordered::There) };
         let pair = &mut self.pairs[i];
@@ -127,8 +154,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     fn begin_move(&mut self, i: usize, to: TransportId, why: Why, now: Time) {
         self.end_dial(i);
-        self.pairs[i].moves.underway = Some(Moving { to, why, until: now + LIMIT });
+        // What the lane brings tells a process that does not answer from a transport that does not get through to it.
+        self.ask(i, now);
+        let moves = &mut self.pairs[i].moves;
+        moves.unanswered = None;
+        moves.underway = Some(Moving { to, why, until: now + LIMIT, instead: None });
         self.look_soon(i);
+    }
+
+    /// Ends the move of a pair that has had its time.
+    pub(crate) fn limit_move(&mut self, i: usize, now: Time) {
+        if self.pairs[i].moves.underway.is_some_and(|moving| now >= moving.until) {
+            self.end_move(i, Some(Refusal::TimedOut), now);
+        }
     }
 
     /// Dials for the move of a pair, which has a lane.
@@ -138,9 +176,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if up.transport == moving.to {
             // The other side has moved it.
             return self.end_move(i, None, now);
-        }
-        if now >= moving.until {
-            return self.end_move(i, Some("no lane in time".into()), now);
         }
         let leaves = Move { leaves: up.generation, why: moving.why };
         if let Dial::Idle | Dial::Resting(_) = pair.dial
@@ -157,6 +192,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let is_ordered = pair.moves.underway.is_some_and(|moving| moving.why != Why::Better);
         if is_ordered && matches!(failed.last(), Some(Refusal::TimedOut | Refusal::Later)) {
             // The other side may only be slow. The limit of the move ends this.
+            self.ask(i, now);
+            let pair = &mut self.pairs[i];
             pair.dial = Dial::Resting(now + GIVE_WAY);
             return self.look_soon(i);
         }
@@ -168,24 +205,31 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 self.look_soon(i);
             }
             None => {
-                let why = failed.last().map_or("it has told no address".into(), ToString::to_string);
-                self.end_move(i, Some(why), now);
+                let why = failed.last().cloned();
+                self.end_move(i, Some(why.unwrap_or(Refusal::System("it has told no address".into()))), now);
             }
         }
     }
 
     /// A move is over. `trouble`: it has failed.
-    fn end_move(&mut self, i: usize, trouble: Option<String>, now: Time) {
+    fn end_move(&mut self, i: usize, trouble: Option<Refusal>, now: Time) {
         self.end_dial(i);
         let pair = &mut self.pairs[i];
-        if let (Some(moving), Some(why)) = (pair.moves.underway, &trouble) {
-            base::log!(Debug, "{} stays on its lane, transport {:?} failed: {why}", pair.remote(), moving.to);
+        let moving = pair.moves.underway;
+        pair.moves.end();
+        let (Some(moving), Some(why)) = (moving, trouble) else { return };
+        let is_unanswered = why == Refusal::TimedOut && pair.path.is_asking();
+        let why = if is_unanswered { UNANSWERED.into() } else { why.to_string() };
+        base::log!(Debug, "{} stays on its lane, transport {:?} failed: {why}", pair.remote(), moving.to);
+        pair.moves.again.failed(now);
+        pair.moves.trouble = Some(why.into_boxed_str());
+        if is_unanswered {
+            pair.moves.unanswered = Some(moving.why);
+        } else if let Some((transport, here)) = moving.instead {
+            pair.moves.order(transport, here);
         }
-        pair.moves.underway = None;
-        if trouble.is_some() {
-            pair.moves.again.failed(now);
-        }
-        pair.moves.trouble = trouble.map(String::into_boxed_str);
+        // It is tried again, if the pair should still use another one.
+        self.agenda.worse.insert(i);
     }
 
     /// A new lane takes the place of one that lives.
@@ -193,13 +237,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.end_dial(i);
         let (generation, transport, dialled) = (new.generation, new.transport, new.dialled);
         let at = new.at.clone();
-        let pair = &mut self.pairs[i];
-        (pair.moves.underway, pair.moves.trouble) = (None, None);
+        self.pairs[i].moves.end();
         if !self.swap(i, new, now) {
             return;
         }
         let scope = self.scope(transport);
-        let title = self.own.transports.iter().find(|(about, _)| about.id == transport).map_or("", |(a, _)| a.title);
+        let title = self.title(transport);
         let pair = &mut self.pairs[i];
         if !dialled {
             match moves.why {
@@ -245,14 +288,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         for i in self.agenda.worse.clone() {
             let pair = &self.pairs[i];
             let is_up = pair.gone().is_none() && pair.lane().is_some();
+            let rests = matches!(pair.dial, Dial::Idle) && pair.moves.again.is_due(now);
+            // One that was not answered need not rest when it is.
+            let answered = pair.moves.unanswered.filter(|_| !pair.path.is_asking());
             if !is_up {
                 self.agenda.worse.remove(&i);
-            } else if pair.moves.underway.is_none() && matches!(pair.dial, Dial::Idle) && pair.moves.again.is_due(now) {
+            } else if pair.moves.underway.is_none() && (answered.is_some() || rests) {
                 let transport = pair.lane().map(|up| up.transport);
                 match self.preferred(i) {
                     Some(best) if Some(best) != transport => {
                         let is_ordered = self.pairs[i].moves.is_ordered_here(best);
-                        self.begin_move(i, best, if is_ordered { Why::Ordered } else { Why::Better }, now);
+                        let why = answered.unwrap_or(if is_ordered { Why::Ordered } else { Why::Better });
+                        self.begin_move(i, best, why, now);
                     }
                     _ => {
                         self.agenda.worse.remove(&i);
@@ -262,9 +309,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Why the last move of a pair has failed; `None` if it has not.
-    pub fn move_trouble(&self, i: usize) -> Option<&str> {
-        self.pairs[i].moves.trouble.as_deref()
+    /// What has become of a pair that was to move.
+    pub fn became(&self, i: usize) -> Became {
+        let moves = &self.pairs[i].moves;
+        match &moves.trouble {
+            _ if self.is_moving(i) => Became::Moving,
+            None => Became::Moved,
+            Some(_) if moves.unanswered.is_some() => Became::Waits(UNANSWERED),
+            Some(why) => Became::Stays(why.to_string()),
+        }
     }
 
     /// Whether a pair is being moved to another transport, or still reads a lane that it has left.

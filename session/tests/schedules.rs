@@ -9,7 +9,7 @@ use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, Agreed, AttemptId, Directory, Group, Hold, IncomingId, InterId, NewLane, Ordered, Own, PathRef, Plant,
+    Action, Agreed, AttemptId, Became, Directory, Group, Hold, IncomingId, InterId, NewLane, Ordered, Own, PathRef, Plant,
     Refusal, RemoteGroup, Session,
 };
 use std::io::ErrorKind;
@@ -120,6 +120,30 @@ impl Lane<VecMemory> for Boxed {
 fn far_lane(seed: u64) -> (Boxed, pipe::PipeEnd) {
     let (ours, theirs) = pipe::pair(&mut Rng::new(seed), 64 << 10);
     (Boxed(Box::new(StreamLane::new(ours))), theirs)
+}
+
+/// Reads what the other side is sent, and keeps the last question for a sign of life.
+#[derive(Default)]
+struct Reader {
+    question: Option<Header>,
+}
+
+impl wire::lane::Sink for Reader {
+    fn on_frame(&mut self, header: &Header, _: &[u8]) -> Result<(), base::bytes::Malformed> {
+        if header.kind == Kind::Ping {
+            self.question = Some(*header);
+        }
+        Ok(())
+    }
+    fn on_bulk(
+        &mut self,
+        _: &Header,
+        _: usize,
+        _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize>,
+    ) -> Option<std::io::Result<usize>> {
+        None
+    }
+    fn on_bulk_bytes(&mut self, _: &Header, _: usize, _: &[u8]) {}
 }
 
 /// A lane that takes the place of the first one.
@@ -1018,22 +1042,6 @@ fn a_port_is_not_dialled_for_a_call_that_has_ended() {
 /// lane's death.
 #[test]
 fn a_lane_is_left_when_all_of_it_was_read() {
-    use wire::frame::{Header, Kind};
-    struct Reader;
-    impl wire::lane::Sink for Reader {
-        fn on_frame(&mut self, _: &Header, _: &[u8]) -> Result<(), base::bytes::Malformed> {
-            Ok(())
-        }
-        fn on_bulk(
-            &mut self,
-            _: &Header,
-            _: usize,
-            _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize>,
-        ) -> Option<std::io::Result<usize>> {
-            None
-        }
-        fn on_bulk_bytes(&mut self, _: &Header, _: usize, _: &[u8]) {}
-    }
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, HERE);
     let (ours, mut theirs) = shared::pair(8, false);
@@ -1058,7 +1066,7 @@ fn a_lane_is_left_when_all_of_it_was_read() {
         desk.asked().iter().any(|a| matches!(a, Action::Dropped { .. }))
     };
     assert!(!is_left(&mut desk), "the message was not read");
-    while Lane::<VecMemory>::poll(&mut theirs, &mut Reader, 1 << 20) > 0 {}
+    while Lane::<VecMemory>::poll(&mut theirs, &mut Reader::default(), 1 << 20) > 0 {}
     assert!(is_left(&mut desk));
 }
 
@@ -1313,10 +1321,67 @@ fn a_move_that_is_refused_leaves_all_as_it_was() {
     // Nobody is at the door of a process that was met: without a lane, that would be its death.
     desk.fail(dials[0].0, ErrorKind::ConnectionRefused);
     assert_eq!((desk.gone(pair), desk.session.is_moving(pair)), (None, false));
-    assert_eq!(desk.session.move_trouble(pair), Some("refused"));
+    assert_eq!(desk.session.became(pair), Became::Stays("refused".into()));
+    assert_eq!(desk.session.why_not_better(pair), "no near: refused", "it is not ordered any more");
     assert_eq!(desk.session.pair(pair).lane().unwrap().generation, 1);
     desk.tick(5);
     assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone at first");
+}
+
+/// A process that is stopped: its kernel takes connections, and nothing answers.
+#[test]
+fn an_order_waits_for_a_process_that_does_not_answer() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let (ours, theirs) = far_lane(1);
+    let mut theirs: Lanes = Box::new(StreamLane::new(theirs));
+    let new = |lane, generation, transport| NewLane {
+        lane,
+        generation,
+        received: 0,
+        transport,
+        at: None,
+        dialled: true,
+        moves: None,
+    };
+    desk.session.attach(pair, new(ours, 1, FAR.id), desk.now);
+    assert_eq!(desk.session.move_to(pair, Some(NEAR.id), desk.now), Ok(Ordered::Moves));
+    let begun = desk.now;
+    while desk.session.became(pair) == Became::Moving {
+        assert!(desk.now.since(begun) < Duration::from_secs(11), "it has an end");
+        desk.tick(100);
+        desk.dial(pair, &["a1"]);
+    }
+    let waits = "it does not answer; the pair moves when it does";
+    assert_eq!(desk.session.became(pair), Became::Waits(waits));
+    assert_eq!(desk.session.why_not_better(pair), format!("near is ordered; no near: {waits}"));
+    for _ in 0..5 {
+        desk.tick(1000);
+        assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone");
+    }
+    // It goes on, and answers what it was asked.
+    let mut reader = Reader::default();
+    for _ in 0..100 {
+        // The lane may take more.
+        desk.session.mark(pair);
+        desk.session.settle();
+        theirs.poll(&mut reader, 1 << 16);
+    }
+    let question = reader.question.expect("a question");
+    let header = Header { kind: Kind::Pong, source: question.dest, dest: question.source, ..question };
+    assert_eq!(theirs.try_send(&VecMemory::default(), &header, Payload::Bytes(&[])), Sent::Taken);
+    for _ in 0..100 {
+        theirs.flush(&VecMemory::default());
+        assert!(!desk.session.receive(pair).dead);
+    }
+    desk.tick(5);
+    let dials = desk.dial(pair, &["a1"]);
+    assert_eq!((dials.len(), dials[0].1.transport), (1, NEAR.id), "it is dialled at once");
+    let agreed = desk.session.dial_answered(dials[0].0, &ack(Status::Good, 2, THEM), desk.now).expect("a lane");
+    let (lane, _theirs) = shared::pair(8, false);
+    let lane = NewLane { moves: agreed.moves, ..new(Boxed(Box::new(lane)), agreed.generation, NEAR.id) };
+    desk.session.attach(pair, lane, desk.now);
+    assert_eq!((desk.session.became(pair), desk.session.why_not_better(pair).as_str()), (Became::Moving, "ordered"));
 }
 
 #[test]

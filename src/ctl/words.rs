@@ -11,7 +11,8 @@ pub fn word(what: &What) -> (&'static str, &str) {
     match what {
         What::Done(how) => ("done", how),
         What::Report(_) => ("done", ""),
-        What::UnderWay => ("under way", "it has begun, and goes on"),
+        What::UnderWay(how) if how.is_empty() => ("under way", "it has begun, and goes on"),
+        What::UnderWay(how) => ("under way", how),
         What::Refused(why) => ("refused", why),
         What::NotAnswering => ("not answering", ""),
         What::Dead(why) => ("dead", why),

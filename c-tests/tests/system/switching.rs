@@ -6,6 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 
 /// The transport of the pair of the two ranks 0, empty if they are not connected.
 fn over(all: &Value) -> String {
@@ -121,6 +122,32 @@ fn an_operator_changes_what_carries_the_messages() {
         }
         scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "it comes back for good");
         flows(&scene);
+        fs::write(scene.path("end"), "").expect("a sign");
+        scene.pass(jobs, LIMIT);
+    }
+}
+
+/// An order for a pair whose other process is stopped is told as one that stands, and is obeyed soon after that one goes on.
+#[test]
+fn an_order_waits_for_a_stopped_partner() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("{} is switched while {} is stopped", a.name, b.name));
+        let jobs = joined(&scene, a, b, &[]);
+        let pid = json(&scene, "ocean").0["processes"][0]["pid"].as_i64().expect("a pid") as i32;
+        for (word, other) in [("tcp", "shm"), ("shm", "tcp")] {
+            kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("it is there");
+            let done = ctl(&scene, None, &["air", "switch", word]);
+            let why = json(&scene, "air").0;
+            kill(Pid::from_raw(pid), Signal::SIGCONT).expect("it is there");
+            let said = String::from_utf8_lossy(&done.stdout).into_owned();
+            let waits = "it does not answer; the pair moves when it does";
+            let is_told = said.contains(&format!("rank 0: under way: 1 of 1 pair still moves: rank 0 of 'ocean': {waits}"));
+            scene.require(is_told && done.status.code() != Some(0), &said);
+            scene.require(over(&why) == other && why.to_string().contains(waits), &format!("lanes say it too: {why:#}"));
+            let soon = Duration::from_secs(10);
+            scene.require(wait_until(soon, || over(&json(&scene, "air").0) == word), "it moves when the other goes on");
+            flows(&scene);
+        }
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);
     }

@@ -345,7 +345,7 @@ impl Desk {
                 Some(what) => return Passed::Before(what.clone()),
                 None => match self.wait_in(state, visit) {
                     Some(again) => state = again,
-                    None => return Passed::Before(What::UnderWay),
+                    None => return Passed::Before(What::UnderWay(String::new())),
                 },
             }
         }

@@ -3,7 +3,7 @@
 use crate::state::Core;
 use crate::switching::Moved;
 use base::ProcId;
-use session::Hold;
+use session::{Became, Hold};
 use wire::control::{Command, What};
 
 /// Processes that an answer names.
@@ -105,22 +105,33 @@ impl Core {
     }
 
     fn all_moved(&self, moved: &Moved) -> Option<What> {
-        let mut stay: Vec<String> = Vec::new();
+        let (mut stay, mut wait): (Vec<String>, Vec<String>) = Default::default();
         for pair in &moved.begun {
-            if let Err(why) = self.moved(*pair)? {
-                stay.push(format!("{}: {why}", pair.1));
+            match self.moved(*pair) {
+                Became::Moving => return None,
+                Became::Moved => (),
+                Became::Stays(why) => stay.push(format!("{}: {why}", pair.1)),
+                Became::Waits(why) => wait.push(format!("{}: {why}", pair.1)),
             }
         }
-        let arrived = moved.begun.len() - stay.len();
+        let arrived = moved.begun.len() - stay.len() - wait.len();
         stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
-        let all = arrived + moved.there + moved.unconnected + stay.len();
+        let all = arrived + moved.there + moved.unconnected + stay.len() + wait.len();
         if all == 0 {
             return Some(What::NoPair);
         }
+        let few = |these: Vec<String>, verbs: [&str; 2]| {
+            let number = these.len();
+            let verb = verbs[usize::from(number > 1)];
+            format!("{} {verb}: {}", pairs(number, all), named(these.into_iter(), number, "; "))
+        };
+        let waiting = (!wait.is_empty()).then(|| few(wait, ["still moves", "still move"]));
         if !stay.is_empty() {
-            let (few, number) = (pairs(stay.len(), all), stay.len());
-            let verb = if number == 1 { "stays where it is" } else { "stay where they are" };
-            return Some(What::Refused(format!("{few} {verb}: {}", named(stay.into_iter(), number, "; "))));
+            let all = std::iter::once(few(stay, ["stays where it is", "stay where they are"])).chain(waiting);
+            return Some(What::Refused(all.collect::<Vec<_>>().join("; ")));
+        }
+        if let Some(waiting) = waiting {
+            return Some(What::UnderWay(waiting));
         }
         let mut parts = vec![format!("{} moved", pairs(arrived, all))];
         if moved.there > 0 {

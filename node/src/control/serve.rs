@@ -267,7 +267,7 @@ fn pass_on(
     };
     let reach = Reach::new(shared, desk, (incarnation, secret), visit);
     let mut outcomes = tree::reach(&reach, &request, members, &mut obey);
-    let what = own.unwrap_or(What::UnderWay);
+    let what = own.unwrap_or(What::UnderWay(String::new()));
     if changes && !repeated {
         desk.passed(incarnation, request.id, &what);
     }

@@ -15,10 +15,10 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 pub(crate) struct Moves(Option<Box<Noted>>);
 
 impl Moves {
-    /// No move is under way any more. Nothing is noted of a pair that never moved.
+    /// No move is under way or awaited any more. Nothing is noted of a pair that never moved.
     pub(crate) fn end(&mut self) {
         if let Some(noted) = &mut self.0 {
-            noted.underway = None;
+            (noted.underway, noted.unanswered, noted.trouble) = (None, None, None);
         }
     }
 
@@ -72,6 +72,8 @@ pub(crate) struct Noted {
     pub underway: Option<Moving>,
     /// Why the last one has failed.
     pub trouble: Option<Box<str>>,
+    /// The process has not answered the last one, which had this reason: the pair moves when it answers.
+    pub unanswered: Option<Why>,
     pub again: Again,
 }
 
@@ -81,6 +83,7 @@ impl Noted {
         pinned_here: false,
         underway: None,
         trouble: None,
+        unanswered: None,
         again: Again { rest: Duration::ZERO, next: None, since: None },
     };
 }
@@ -91,6 +94,8 @@ pub(crate) struct Moving {
     pub to: TransportId,
     pub why: Why,
     pub until: Time,
+    /// What was ordered before, and whether here, if the move is by a new order: one that is refused is withdrawn.
+    pub instead: Option<(Option<TransportId>, bool)>,
 }
 
 /// When the transport that a pair should use is tried again.

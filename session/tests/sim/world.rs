@@ -51,7 +51,7 @@ macro_rules! figures {
 
 figures! {
     seeds messages dials refused never_answered half_open simultaneous firewalls strangers crowds
-    cuts dark swaps ordered moved held absent closed snapshots lost doubled repeated deaths
+    cuts dark swaps ordered moved stopped held absent closed snapshots lost doubled repeated deaths
     heirs pulls failed_pulls joined met_at_port timed_out gone orphans called_back chilled led
 }
 
@@ -97,6 +97,8 @@ pub struct World {
     operator: Option<Rng>,
     /// The process that is held, until when, and whether it is gone meanwhile, as one that is frozen and restored.
     held: Option<(usize, u64, bool)>,
+    /// The process that is stopped, and until when: its host takes what comes, and nothing answers.
+    stopped: Option<(usize, u64)>,
     /// After which step of leaders a process is frozen, whatever else happens.
     snap: Option<u64>,
     /// How often a process may still be frozen right after a step of a leader.
@@ -212,6 +214,7 @@ impl World {
             whim,
             operator,
             held: None,
+            stopped: None,
             snap: None,
             chill,
             bereaved: Vec::new(),
@@ -393,7 +396,7 @@ impl World {
 
     fn step(&mut self) {
         let at = self.rng.below(self.procs.len() as u64) as usize;
-        if self.is_dead(at) {
+        if self.is_dead(at) || self.is_stopped(at) {
             return;
         }
         self.lead(at);
@@ -412,7 +415,7 @@ impl World {
             50..75 => self.procs[at].poll(&mut self.rng, now),
             75..83 => self.procs[at].reap(&self.program, &self.rank),
             83..88 => {
-                let long = self.rng.percent(2);
+                let long = self.rng.percent(if self.is_any_stopped() { 30 } else { 2 });
                 let ms = 1 + self.rng.below(if long { 1000 } else { 6 });
                 self.net.clock.set(self.net.clock.get() + ms);
                 let now = self.now(at);
@@ -514,6 +517,10 @@ impl World {
         let at = self.rng.below(self.net.connections.len() as u64) as usize;
         let c = &self.net.connections[at];
         let (from, to) = (c.from, c.to);
+        let next = if matches!(c.stage, Stage::Answered) { from } else { to };
+        if !matches!(c.stage, Stage::Syn) && self.is_stopped(next) {
+            return;
+        }
         match c.stage {
             Stage::Syn => self.go_through(at),
             Stage::Hello => self.deliver_hello(at),
@@ -728,7 +735,10 @@ impl World {
             && rng.percent(60)
         {
             let pair = self.pairs[rng.below(self.pairs.len() as u64) as usize];
-            return self.order_move(pair);
+            let (a, b) = pair;
+            let stops = rng.percent(10).then(|| ([a, b][rng.below(2) as usize], 1 + rng.below(15_000)));
+            self.order_move(pair);
+            return stops.into_iter().for_each(|(at, long)| self.stop(at, long));
         }
         if self.trouble == 0 || self.pairs.is_empty() || self.rng.percent(70) {
             return;
@@ -800,10 +810,31 @@ impl World {
         }
     }
 
+    /// A process is stopped for so long.
+    fn stop(&mut self, at: usize, long: u64) {
+        if self.is_quiet() && !self.is_any_stopped() {
+            self.figures.stopped += 1;
+            self.stopped = Some((at, self.net.clock.get() + long));
+        }
+    }
+
+    fn is_stopped(&self, at: usize) -> bool {
+        self.stopped.is_some_and(|(stopped, until)| stopped == at && self.net.clock.get() < until)
+    }
+
+    fn is_any_stopped(&self) -> bool {
+        self.stopped.is_some_and(|(stopped, _)| self.is_stopped(stopped))
+    }
+
+    /// Whether nobody dies, and nobody's time runs out.
+    fn is_quiet(&self) -> bool {
+        self.held.is_none() && self.doom.is_none() && self.leaders.is_idle()
+    }
+
     /// A process gives up all its lanes for a while.
     fn hold(&mut self, at: usize) {
         // Who is held is found dead later, and who negotiates runs out of time.
-        if self.held.is_some() || self.doom.is_some() || !self.leaders.is_idle() {
+        if !self.is_quiet() || self.is_any_stopped() {
             return;
         }
         self.figures.held += 1;

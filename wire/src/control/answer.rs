@@ -48,8 +48,8 @@ pub enum What {
     Left(String),
     /// A later command came first.
     Overtaken,
-    /// It has begun, and goes on.
-    UnderWay,
+    /// It has begun, and goes on; the text says what it waits for, or is empty.
+    UnderWay(String),
     /// The process has no pair of those that were meant.
     NoPair,
 }
@@ -144,7 +144,10 @@ impl Outcome {
                 put_text(out, how, MAX_WORDS);
             }
             What::Overtaken => out.put_u8(numbers::OVERTAKEN),
-            What::UnderWay => out.put_u8(numbers::UNDER_WAY),
+            What::UnderWay(how) => {
+                out.put_u8(numbers::UNDER_WAY);
+                put_text(out, how, MAX_WORDS);
+            }
             What::NoPair => out.put_u8(numbers::NO_PAIR),
         }
     }
@@ -159,7 +162,7 @@ impl Outcome {
             numbers::DEAD => What::Dead(text(from, MAX_WORDS)?),
             numbers::LEFT_JOB => What::Left(text(from, MAX_WORDS)?),
             numbers::OVERTAKEN => What::Overtaken,
-            numbers::UNDER_WAY => What::UnderWay,
+            numbers::UNDER_WAY => What::UnderWay(text(from, MAX_WORDS)?),
             numbers::NO_PAIR => What::NoPair,
             _ => return Err(Malformed),
         };

@@ -77,7 +77,7 @@ fn requests() -> Vec<Request> {
 fn answers() -> Vec<Answer> {
     let all = [
         What::Done("2 pairs".into()),
-        What::UnderWay,
+        What::UnderWay("it does not answer".into()),
         What::Report(Box::new(full())),
         What::Refused("why".into()),
         What::NotAnswering,
