@@ -39,6 +39,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             (_, true) => "dialled".into(),
             (_, false) => format!("answered{}", self.without(i, transport)),
         };
+        let missed = self.missed(i, transport, dialled);
         self.end_dial(i);
         let pair = &mut self.pairs[i];
         // This is judged before the old lane is dropped.
@@ -83,6 +84,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.mark(i);
         self.agenda.timed.remove(&i);
         self.judge_lane(i, now);
+        if let Some(why) = missed {
+            self.note_missed(i, why);
+        }
         self.act(Action::Attached { pair: i });
         self.leave_if_held(i);
         self.tell_contact(i);
@@ -132,9 +136,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     pub fn lane_died(&mut self, i: usize, now: Time) {
         let Some(up) = self.pairs[i].lane() else { return };
         let death = up.lane.death();
-        let why = death.map_or(String::new(), Death::to_string);
+        let why = death.map_or_else(|| self.given_up(i).into(), Death::to_string);
         let (nonsense, hung_up) = (matches!(death, Some(Death::Malformed)), matches!(death, Some(Death::Closed)));
         self.lane_lost(i, nonsense, hung_up, &why, now);
+    }
+
+    /// Why a pair has no use any more for a lane that is alive.
+    fn given_up(&self, i: usize) -> &'static str {
+        match () {
+            () if self.held.is_some() => "this process is held, and the other side knows",
+            () if self.pairs[i].is_away() => "the other side is held",
+            () => "its transport is taken out of use",
+        }
     }
 
     /// A pair has lost its lane. `nonsense`: to malformed input. `hung_up`: the other side has closed it.

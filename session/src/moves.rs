@@ -283,6 +283,30 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
+    /// Why a pair that gets a lane of this transport has none of that which it should use; `None`: it is the same, or nobody has tried.
+    pub(crate) fn missed(&self, i: usize, transport: TransportId, dialled: bool) -> Option<Refusal> {
+        let best = self.preferred(i).filter(|best| *best != transport)?;
+        match &self.pairs[i].dial {
+            _ if !dialled => Some(Refusal::System("the other side has dialled another way".into())),
+            Dial::Underway(race) => {
+                race.before.iter().rfind(|(at, _)| at.transport == best).map(|(_, why)| why.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes why a pair that is to move has no lane of the transport that it should use.
+    pub(crate) fn note_missed(&mut self, i: usize, why: Refusal) {
+        let moves = &mut self.pairs[i].moves;
+        if self.agenda.worse.contains(&i) && moves.underway.is_none() {
+            moves.trouble = Some(why.to_string().into_boxed_str());
+            if why == Refusal::TimedOut {
+                // It was slow to answer there, or stopped, and answers now.
+                moves.again.soon();
+            }
+        }
+    }
+
     /// Tries again to move pairs to the transport that they should use. Called now and then.
     pub(crate) fn try_better(&mut self, now: Time) {
         for i in self.agenda.worse.clone() {

@@ -9,8 +9,8 @@ use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
 use session::{
-    Action, Agreed, AttemptId, Became, Directory, Group, Hold, IncomingId, InterId, NewLane, Ordered, Own, PathRef, Plant,
-    Refusal, RemoteGroup, Session,
+    Action, Agreed, AttemptId, Became, Directory, Group, Hold, IncomingId, InterId, NewLane, Ordered, Own, PathRef,
+    Plant, Refusal, RemoteGroup, Session,
 };
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -1326,6 +1326,29 @@ fn a_move_that_is_refused_leaves_all_as_it_was() {
     assert_eq!(desk.session.pair(pair).lane().unwrap().generation, 1);
     desk.tick(5);
     assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone at first");
+}
+
+/// A process was stopped when it was dialled by the better transport, and goes on when another one is tried.
+#[test]
+fn a_pair_says_what_it_misses_and_returns_when_the_process_answers() {
+    let mut desk = Desk::new();
+    let (_, pair) = desk.open(GREAT, HERE);
+    let near = desk.dial(pair, &["a1"]);
+    desk.fail(near[0].0, ErrorKind::TimedOut);
+    let far = desk.dial(pair, &["a1"]);
+    assert_eq!((near[0].1.transport, far[0].1.transport), (NEAR.id, FAR.id));
+    assert!(desk.session.dial_answered(far[0].0, &ack(Status::Good, 1, THEM), desk.now).is_some());
+    let _theirs = desk.lane(pair, 1, true);
+    assert_eq!(desk.session.why_not_better(pair), "no near: no answer in time");
+    let again = desk.dial(pair, &["a1"]);
+    assert_eq!((again.len(), again[0].1.transport), (1, NEAR.id), "it answers now");
+    // It is no more than one try.
+    desk.fail(again[0].0, ErrorKind::ConnectionRefused);
+    assert_eq!(desk.session.why_not_better(pair), "no near: refused");
+    for _ in 0..5 {
+        desk.tick(1000);
+        assert!(desk.dial(pair, &["a1"]).is_empty());
+    }
 }
 
 /// A process that is stopped: its kernel takes connections, and nothing answers.
