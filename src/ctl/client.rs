@@ -143,6 +143,11 @@ impl fmt::Display for CtlError {
         match self {
             CtlError::Open(e) => e.fmt(f),
             CtlError::Lookup(e) => e.fmt(f),
+    /// Whether the leader is there as far as is known, and has not answered in time.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, CtlError::NotAnswering(..))
+    }
+
             CtlError::Store(e) => e.fmt(f),
             CtlError::Key(e) => e.fmt(f),
             CtlError::BadName(name, why) => write!(f, "'{name}' is no name of a job: {why}"),
@@ -232,9 +237,10 @@ impl Client {
         Client::find(job.store()?, &job.name, trust, timeout)
     }
 
-    /// Another job, found where this one was.
-    pub fn other(&self, job: &Job, name: &str) -> Result<Client, CtlError> {
-        Client::find(job.store()?, name, self.trust.clone(), self.timeout)
+    /// Another job, found where this one was, which is waited for no longer than `most`.
+    pub fn other(&self, job: &Job, name: &str, most: Duration) -> Result<Client, CtlError> {
+        let timeout = self.timeout.map_or(most, |timeout| timeout.min(most));
+        Client::find(job.store()?, name, self.trust.clone(), Some(timeout))
     }
 
     fn find(

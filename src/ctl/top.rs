@@ -1,7 +1,7 @@
 //! `mpi-connect top`: a live screen of a job's connections.
 //!
 //! One thread asks the job, and those that it is joined with; this one draws, and reads keys. It waits for the other one never: a job that does
-//! not answer keeps nobody at the screen. `Screen` is drawn on any backend of
+//! not answer keeps nobody at the screen, and is told while it is waited for. `Screen` is drawn on any backend of
 //! ratatui, so it is tested, and written as text, without a terminal. Invariant: text of others is drawn cell by cell, without
 //! control characters.
 
@@ -28,7 +28,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -44,6 +44,10 @@ pub struct Args {
 
 /// How often keys are looked at.
 const KEYS: Duration = Duration::from_millis(50);
+/// A leader that has not answered for this long is told.
+const LATE: Duration = Duration::from_secs(3);
+/// How long another job is waited for, in each look.
+const FOR_OTHERS: Duration = Duration::from_secs(2);
 /// The screen as text is so wide, unless COLUMNS says otherwise.
 const WIDTH: u16 = 132;
 
@@ -52,9 +56,10 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     let every = Duration::from_secs_f64(args.every);
     if args.once {
         let mut asks = Asks::new(client, args.job.clone());
-        let first = asks.look()?;
+        let first = asks.look(&|_| ())?;
         std::thread::sleep(every);
-        let screen = Screen { looks: Some((asks.look()?, Some(first))), ..Screen::new(args.every) };
+        let mut screen = Screen::new(asks.client.name(), args.every);
+        screen.looks = Some((asks.look(&|_| ())?, Some(first)));
         let width = std::env::var("COLUMNS").ok().and_then(|w| w.parse().ok()).unwrap_or(WIDTH);
         output::write(&screen.text(width));
         return Ok(());
@@ -62,10 +67,8 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     if !io::stdout().is_terminal() {
         return Err(CtlError::Terminal(io::Error::other("the output is no terminal")));
     }
-    let mut asks = Asks::new(client, args.job.clone());
-    let mut screen = Screen::new(args.every);
-    // Before the screen is taken, so that errors are seen.
-    screen.come(asks.look());
+    let mut screen = Screen::new(client.name(), args.every);
+    let asks = Asks::new(client, args.job.clone());
     let over = Arc::new(AtomicBool::new(false));
     signals::tell(over.clone()).map_err(CtlError::Terminal)?;
     let (give, take) = channel();
@@ -76,7 +79,7 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
 }
 
 /// Shows the screen until a key ends it, or a signal.
-fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &AtomicBool) -> io::Result<()> {
+fn show(screen: &mut Screen, take: &Receiver<News>, over: &AtomicBool) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let shown = loop {
         if let Err(e) = terminal.draw(|frame| screen.draw(frame)) {
@@ -90,8 +93,8 @@ fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &Ato
         if over.load(Ordering::Relaxed) {
             break Ok(());
         }
-        while let Ok(look) = take.try_recv() {
-            screen.come(look);
+        while let Ok(news) = take.try_recv() {
+            screen.come(news);
         }
     };
     ratatui::try_restore()?;
@@ -102,7 +105,18 @@ fn show(screen: &mut Screen, take: &Receiver<Result<Look, CtlError>>, over: &Ato
 struct Look {
     job: Sample,
     others: BTreeMap<String, Sample>,
+    /// The other jobs that do not answer, and what is told of each.
+    silent: BTreeMap<String, String>,
     at: u64,
+}
+
+/// What the thread that asks has to tell.
+enum News {
+    /// It asks the job.
+    Asks,
+    /// The job has answered.
+    Answered,
+    Look(Result<Look, CtlError>),
 }
 
 /// Asks the jobs.
@@ -118,51 +132,58 @@ impl Asks {
         Asks { client, job, others: BTreeMap::new() }
     }
 
-    fn look(&mut self) -> Result<Look, CtlError> {
+    fn look(&mut self, tell: &dyn Fn(News)) -> Result<Look, CtlError> {
+        tell(News::Asks);
         let job = self.client.lanes()?;
-        let mut others = BTreeMap::new();
+        tell(News::Answered);
+        let (mut others, mut silent) = (BTreeMap::new(), BTreeMap::new());
         for name in job.names().into_values() {
-            let known = self.others.entry(name.clone()).or_insert_with(|| self.client.other(&self.job, &name).ok());
-            let sample = known.as_ref().and_then(|client| client.lanes().ok());
-            match sample {
-                Some(sample) => drop(others.insert(name, sample)),
+            let find = || self.client.other(&self.job, &name, FOR_OTHERS).ok();
+            let known = self.others.entry(name.clone()).or_insert_with(find);
+            match known.as_ref().map(Client::lanes) {
+                Some(Ok(sample)) => drop(others.insert(name, sample)),
+                Some(Err(e)) if e.is_silence() => drop(silent.insert(name, e.to_string())),
                 // It may have been started anew under its name.
-                None => drop(self.others.remove(&name)),
+                Some(Err(_)) | None => drop(self.others.remove(&name)),
             }
         }
-        Ok(Look { job, others, at: naming::now() })
+        Ok(Look { job, others, silent, at: naming::now() })
     }
 
     /// Looks again and again, until nobody wants it any more.
-    fn go_on(mut self, every: Duration, give: &Sender<Result<Look, CtlError>>) {
+    fn go_on(mut self, every: Duration, give: &Sender<News>) {
+        let tell = |news| drop(give.send(news));
         loop {
-            std::thread::sleep(every);
-            let mut look = self.look();
-            if look.is_err() {
+            let mut look = self.look(&tell);
+            if look.as_ref().is_err_and(|e| !e.is_silence()) {
                 // It may have been started anew under its name.
                 match Client::new(&self.job) {
                     Ok(client) => {
                         self.client = client;
-                        look = self.look();
+                        look = self.look(&tell);
                     }
                     Err(CtlError::Nobody(name, _)) => look = Err(CtlError::Over(name)),
                     Err(_) => (),
                 }
             }
-            if give.send(look).is_err() {
+            if give.send(News::Look(look)).is_err() {
                 return;
             }
+            std::thread::sleep(every);
         }
     }
 }
 
 /// What is drawn.
 struct Screen {
+    job: String,
     every: f64,
     /// The last look, and the one before.
     looks: Option<(Look, Option<Look>)>,
     /// Why the last look failed.
     trouble: Option<String>,
+    /// Since when the job is asked, and has not answered.
+    asked: Option<Instant>,
     /// The first pair that is drawn.
     from: Cell<usize>,
 }
@@ -175,17 +196,33 @@ struct Joined {
 }
 
 impl Screen {
-    fn new(every: f64) -> Screen {
-        Screen { every, looks: None, trouble: None, from: Cell::new(0) }
+    fn new(job: &str, every: f64) -> Screen {
+        Screen { job: job.into(), every, looks: None, trouble: None, asked: None, from: Cell::new(0) }
     }
 
-    fn come(&mut self, look: Result<Look, CtlError>) {
-        match look {
-            Ok(look) => {
+    fn come(&mut self, news: News) {
+        match news {
+            News::Asks => drop(self.asked.get_or_insert_with(Instant::now)),
+            News::Answered => self.asked = None,
+            News::Look(Ok(look)) => {
                 let before = self.looks.take().map(|(last, _)| last);
                 (self.looks, self.trouble) = (Some((look, before)), None);
             }
-            Err(e) => self.trouble = Some(e.to_string()),
+            // It is waited for still.
+            News::Look(Err(e)) if e.is_silence() => self.trouble = Some(e.to_string()),
+            News::Look(Err(e)) => (self.trouble, self.asked) = (Some(e.to_string()), None),
+        }
+    }
+
+    /// What is wrong with the job.
+    fn trouble(&self) -> Option<String> {
+        match self.asked.map(|since| since.elapsed()).filter(|late| *late >= LATE) {
+            Some(late) => Some(format!(
+                "the leader of '{}' has not answered for {} s: it may be stopped",
+                self.job,
+                late.as_secs()
+            )),
+            None => self.trouble.clone(),
         }
     }
 
@@ -211,8 +248,8 @@ impl Screen {
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let Some((look, before)) = &self.looks else {
-            let text = self.trouble.as_deref().unwrap_or("waiting for the job to answer");
-            return frame.render_widget(Paragraph::new(printable(text)), frame.area());
+            let text = self.trouble().unwrap_or("waiting for the job to answer".into());
+            return frame.render_widget(Paragraph::new(printable(&text)), frame.area());
         };
         let (jobs, notes) = (self.jobs(look, before.as_ref()), self.notes(look));
         // The head is apart, so that it is seen on the lowest screen.
@@ -255,7 +292,7 @@ impl Screen {
             }
         }
         let line = Line::from(spans);
-        let trouble = self.trouble.as_ref().map(|why| Line::styled(printable(why), Style::new().fg(Color::Red)));
+        let trouble = self.trouble().map(|why| Line::styled(printable(&why), Style::new().fg(Color::Red)));
         Paragraph::new(vec![line, trouble.unwrap_or_default()])
     }
 
@@ -287,7 +324,10 @@ impl Screen {
         let row = |job: Joined| {
             let there = look.others.get(&job.name);
             let before = before.and_then(|b| b.others.get(&job.name));
-            let there = percent(there.and_then(|now| Self::waited(now, before)));
+            let there = match look.silent.contains_key(&job.name) {
+                true => "no answer".into(),
+                false => percent(there.and_then(|now| Self::waited(now, before))),
+            };
             let over: Vec<_> = job.over.iter().map(|(word, n)| format!("{n} {}", printable(word))).collect();
             let [sent, received] = job.rates.map(|rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes)));
             vec![printable(&job.name), over.join(", "), sent, received, here.clone(), there]
@@ -340,6 +380,8 @@ impl Screen {
             }
             lines.extend(notes(sample).into_iter().map(|line| Line::styled(line, Style::new().fg(Color::Red))));
         }
+        let silent = look.silent.values().map(|why| Line::styled(printable(why), Style::new().fg(Color::Red)));
+        lines.extend(silent);
         lines
     }
 
@@ -424,6 +466,7 @@ fn text(buffer: &Buffer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::client::Got;
     use super::super::figures::tests::sample;
     use super::*;
     use ratatui::crossterm::event::KeyEvent;
@@ -432,15 +475,15 @@ mod tests {
     fn look(seconds: u64) -> Look {
         let mut there = sample(seconds);
         there.job = "ocean".into();
-        Look { job: sample(seconds), others: BTreeMap::from([("ocean".into(), there)]), at: 0 }
+        Look { job: sample(seconds), others: BTreeMap::from([("ocean".into(), there)]), silent: BTreeMap::new(), at: 0 }
     }
 
     #[test]
     fn the_screen_shows_jobs_pairs_and_who_waits() {
-        let mut screen = Screen::new(2.0);
+        let mut screen = Screen::new("air", 2.0);
         assert_eq!(screen.text(80), "waiting for the job to answer\n");
-        screen.come(Ok(look(10)));
-        screen.come(Ok(look(12)));
+        screen.come(News::Look(Ok(look(10))));
+        screen.come(News::Look(Ok(look(12))));
         let text = screen.text(132);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
@@ -463,9 +506,9 @@ mod tests {
     /// The normal terminal, and half of one: what tells peers apart stays, and no figure is cut.
     #[test]
     fn on_a_narrow_screen_less_important_columns_go() {
-        let mut screen = Screen::new(1.0);
-        screen.come(Ok(look(10)));
-        screen.come(Ok(look(12)));
+        let mut screen = Screen::new("air", 1.0);
+        screen.come(News::Look(Ok(look(10))));
+        screen.come(News::Look(Ok(look(12))));
         let heads = |width| -> Vec<String> {
             let text = screen.text(width);
             let of = |first: &str| text.lines().find(|line| line.trim_start().starts_with(first)).map(str::to_owned);
@@ -489,18 +532,42 @@ mod tests {
 
     #[test]
     fn a_job_that_does_not_answer_any_more_is_told_beside_what_was_seen() {
-        let mut screen = Screen::new(1.0);
-        screen.come(Ok(look(10)));
-        screen.come(Err(CtlError::NoSuchJob("air".into())));
+        let mut screen = Screen::new("air", 1.0);
+        screen.come(News::Look(Ok(look(10))));
+        screen.come(News::Look(Err(CtlError::NoSuchJob("air".into()))));
         let text = screen.text(132);
         assert!(text.contains("'air' has just ended") && text.contains("ocean 1"), "{text}");
     }
 
     #[test]
+    fn who_does_not_answer_is_told_while_waited_for() {
+        let silence = || CtlError::NotAnswering("air".into(), Got::Look, 600.0);
+        let mut screen = Screen::new("air", 1.0);
+        screen.come(News::Look(Ok(look(10))));
+        screen.come(News::Asks);
+        assert!(!screen.text(132).contains("not answered"), "it has just been asked");
+        screen.asked = screen.asked.and_then(|since| since.checked_sub(LATE));
+        let late = "the leader of 'air' has not answered for 3 s: it may be stopped";
+        assert!(screen.text(132).contains(late), "{}", screen.text(132));
+        // It is asked again, and its time counts from the first question.
+        screen.come(News::Look(Err(silence())));
+        screen.come(News::Asks);
+        assert!(screen.text(132).contains(late), "{}", screen.text(132));
+        screen.come(News::Answered);
+        let mut look = look(12);
+        look.others.clear();
+        look.silent.insert("ocean".into(), "the leader of 'ocean' has not answered for 2 s".into());
+        screen.come(News::Look(Ok(look)));
+        let text = screen.text(132);
+        assert!(!text.contains(late) && text.contains("no answer"), "{text}");
+        assert!(text.contains("the leader of 'ocean' has not answered for 2 s"), "{text}");
+    }
+
+    #[test]
     fn the_lowest_screen_says_what_is_wrong() {
-        let mut screen = Screen::new(1.0);
-        screen.come(Ok(look(10)));
-        screen.come(Err(CtlError::Over("air".into())));
+        let mut screen = Screen::new("air", 1.0);
+        screen.come(News::Look(Ok(look(10))));
+        screen.come(News::Look(Err(CtlError::Over("air".into()))));
         let mut terminal = ratatui::Terminal::new(TestBackend::new(60, 5)).expect("a buffer");
         let drawn = terminal.draw(|frame| screen.draw(frame)).expect("a buffer");
         assert!(text(drawn.buffer).contains("'air' has ended"));
@@ -508,24 +575,24 @@ mod tests {
 
     #[test]
     fn no_byte_of_others_reaches_the_terminal() {
-        let mut screen = Screen::new(1.0);
+        let mut screen = Screen::new("air", 1.0);
         let mut bad = look(10);
         if let What::Report(report) = &mut bad.job.outcomes[0].what {
             report.jobs[0].name = "o\u{1b}[2Jcean\n".into();
             report.pairs[0].why = "\u{7}".into();
         }
-        screen.come(Ok(bad));
+        screen.come(News::Look(Ok(bad)));
         assert!(screen.text(132).chars().all(|c| !c.is_control() || c == '\n'));
     }
 
     #[test]
     fn keys_scroll_and_end() {
-        let mut screen = Screen::new(1.0);
+        let mut screen = Screen::new("air", 1.0);
         let press = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
         assert!(!screen.key(&press(KeyCode::Down)) && screen.from.get() == 1);
         assert!(!screen.key(&press(KeyCode::PageUp)) && screen.from.get() == 0);
         assert!(screen.key(&press(KeyCode::Char('q'))));
-        screen.come(Ok(look(10)));
+        screen.come(News::Look(Ok(look(10))));
         screen.from.set(1000);
         let text = screen.text(100);
         assert!(text.contains("ocean 0") && text.contains("ocean 1"), "there is room for both: {text}");
