@@ -82,7 +82,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let should = self.preferred(i).filter(|best| *best != up.transport);
         let tried = should.zip(pair.moves.trouble.as_deref());
         let tried = tried.map_or(String::new(), |(best, why)| format!("; no {}: {why}", self.title(best)));
-        (ordered + &self.without(i, up.transport) + &tried).trim_start_matches("; ").to_owned()
+        (ordered + &tried + &self.without(i, up.transport)).trim_start_matches("; ").to_owned()
     }
 
     /// Whether this slot has a pair.

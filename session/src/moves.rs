@@ -300,8 +300,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let moves = &mut self.pairs[i].moves;
         if self.agenda.worse.contains(&i) && moves.underway.is_none() {
             moves.trouble = Some(why.to_string().into_boxed_str());
-            if why == Refusal::TimedOut {
-                // It was slow to answer there, or stopped, and answers now.
+            if matches!(why, Refusal::TimedOut | Refusal::Later) {
+                // It was slow to answer there, stopped or held, and answers now.
                 moves.again.soon();
             }
         }

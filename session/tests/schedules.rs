@@ -1328,18 +1328,26 @@ fn a_move_that_is_refused_leaves_all_as_it_was() {
     assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone at first");
 }
 
-/// A process was stopped when it was dialled by the better transport, and goes on when another one is tried.
+/// A process was stopped or held when it was dialled by the better transport, and goes on when another one is tried.
 #[test]
 fn a_pair_says_what_it_misses_and_returns_when_the_process_answers() {
+    let later = "is held, or has no place yet for those that it does not know";
+    returns("no answer in time", |desk, attempt| desk.fail(attempt, ErrorKind::TimedOut));
+    returns(later, |desk, attempt| {
+        assert!(desk.session.dial_answered(attempt, &ack(Status::Later, 0, THEM), desk.now).is_none());
+    });
+}
+
+fn returns(why: &str, refuse: impl Fn(&mut Desk, AttemptId)) {
     let mut desk = Desk::new();
     let (_, pair) = desk.open(GREAT, HERE);
     let near = desk.dial(pair, &["a1"]);
-    desk.fail(near[0].0, ErrorKind::TimedOut);
+    refuse(&mut desk, near[0].0);
     let far = desk.dial(pair, &["a1"]);
     assert_eq!((near[0].1.transport, far[0].1.transport), (NEAR.id, FAR.id));
     assert!(desk.session.dial_answered(far[0].0, &ack(Status::Good, 1, THEM), desk.now).is_some());
     let _theirs = desk.lane(pair, 1, true);
-    assert_eq!(desk.session.why_not_better(pair), "no near: no answer in time");
+    assert_eq!(desk.session.why_not_better(pair), format!("no near: {why}"));
     let again = desk.dial(pair, &["a1"]);
     assert_eq!((again.len(), again[0].1.transport), (1, NEAR.id), "it answers now");
     // It is no more than one try.
