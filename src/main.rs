@@ -35,6 +35,7 @@ mod signals;
 mod time;
 mod watch;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -101,11 +102,27 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let command = Command::try_parse().unwrap_or_else(|e| {
+    let command = Command::try_parse().unwrap_or_else(|mut e| {
+        tell_commands(&mut e, std::env::args().skip(1));
         ctl::refuse(std::env::args().skip(1), &e);
         e.exit()
     });
     output::judge(done(command.what))
+}
+
+/// Of a command that does not exist, names those that do.
+fn tell_commands(e: &mut clap::Error, args: impl Iterator<Item = String>) {
+    if e.kind() != ErrorKind::InvalidSubcommand {
+        return;
+    }
+    let mut command = Command::command();
+    for arg in args {
+        let of = command.find_subcommand(&arg).filter(|sub| sub.has_subcommands());
+        command = of.cloned().unwrap_or(command);
+    }
+    let all: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name()).collect();
+    let text = format!("there are {}", all.join(", "));
+    e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![text.into()]));
 }
 
 fn done(what: What) -> ExitCode {

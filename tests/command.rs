@@ -530,6 +530,39 @@ fn ended_as(mut c: Command) -> (i32, String) {
 }
 
 #[test]
+fn a_command_that_does_not_exist_is_told_which_do() {
+    let (code, said) = ended(command(&["ctl", "air", "swich", "tcp"]));
+    assert!(code == 2 && said.contains("'swich'") && said.contains("there are lanes, switch, hold, resume"), "{said}");
+    let mut c = command(&["ctl", "air", "rest", "--json"]);
+    let out = c.stdout(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains("unrecognized subcommand 'rest': there are lanes"), "{said}");
+    let (code, said) = ended(command(&["lanes"]));
+    assert!(code == 2 && said.contains("names, ctl, top"), "{said}");
+}
+
+/// Why nobody has a name: no folder, a dead job, or neither.
+#[test]
+fn a_name_that_nobody_has_is_told_with_the_reason() {
+    let dir = Folder::new();
+    let names = dir.0.join("names");
+    let url = format!("file:{}", names.display());
+    let look = || ended(command(&["ctl", "air", "lanes", "--naming", &url]));
+    let (code, said) = look();
+    assert!(code == 1 && said.contains("no job 'air'") && said.contains("there is no such folder yet"), "{said}");
+    let claim = open(&url, "").claim(&naming::Record { pid: 77, host: "node1".into(), ..record("air") }).unwrap();
+    // A process that dies gives nothing back: the kernel drops its lock, and the record stays.
+    let files = || std::fs::read_dir(&names).unwrap().flatten().map(|file| file.path());
+    let kept: Vec<_> = files().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    drop(claim);
+    let (_, said) = look();
+    assert!(said.contains("`mpi-connect names` shows those that are there"), "{said}");
+    kept.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    let (code, said) = look();
+    assert!(code == 1 && said.contains("its name is left over from process 77 on node1, which is dead"), "{said}");
+}
+
+#[test]
 fn a_wrong_setting_of_the_names_is_a_wrong_command_line() {
     let words: [&[&str]; 5] = [
         &["names"],

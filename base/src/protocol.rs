@@ -779,7 +779,7 @@ pub mod operator {
         4 DEAD "text" "there is no such process any more";
         5 OVERTAKEN "" "a later command came first, so this one is not done";
         6 UNDER_WAY "text" "it has begun that, and goes on with it, and perhaps says what it waits for";
-        7 NO_PAIR "" "it has no pair of those that were meant";
+        7 NO_PAIR "text" "it has no pair of those that were meant, and perhaps says which it has";
         8 LEFT_JOB "text" "it has left the job as it should, and how";
     }
 

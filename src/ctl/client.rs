@@ -3,7 +3,9 @@
 //! Invariant: a command is sent again under the same number when its connection is lost, or others are under way, so it is done once.
 
 use super::figures::Sample;
+use super::words::silence;
 use crate::key::KeyOption;
+use crate::names;
 use base::bytes::Take;
 use base::ident::random;
 use naming::{Kind, LookupError, Naming, OpenError, Record, State, StoreError};
@@ -79,6 +81,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     time.ok_or_else(|| "a number of seconds is expected, from 0.1 to 3600".into())
 }
 
+/// Why nobody has a name.
+#[derive(Debug)]
+pub enum Absent {
+    /// The folder of names does not exist.
+    NoFolder,
+    /// Its job is dead, and has left this record over.
+    Dead(Box<Record>),
+    /// There are other names at most.
+    NoName,
+}
+
 /// Why a command cannot be given.
 #[derive(Debug)]
 pub enum CtlError {
@@ -89,7 +102,11 @@ pub enum CtlError {
     /// No job can have this name, for this reason.
     BadName(String, String),
     /// Nobody has this name, at this place.
-    Nobody(String, String),
+    Nobody {
+        name: String,
+        place: String,
+        why: Absent,
+    },
     /// The record of the name leads to no process.
     NoContact(String),
     /// The job has so many ranks, and not this one.
@@ -127,6 +144,11 @@ impl CtlError {
         }
     }
 
+    /// Whether the leader is there as far as is known, and has not answered in time.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, CtlError::NotAnswering(..))
+    }
+
     /// Whether a setting is wrong.
     pub fn is_usage(&self) -> bool {
         match self {
@@ -143,16 +165,18 @@ impl fmt::Display for CtlError {
         match self {
             CtlError::Open(e) => e.fmt(f),
             CtlError::Lookup(e) => e.fmt(f),
-    /// Whether the leader is there as far as is known, and has not answered in time.
-    pub fn is_silence(&self) -> bool {
-        matches!(self, CtlError::NotAnswering(..))
-    }
-
             CtlError::Store(e) => e.fmt(f),
             CtlError::Key(e) => e.fmt(f),
             CtlError::BadName(name, why) => write!(f, "'{name}' is no name of a job: {why}"),
-            CtlError::Nobody(name, place) => {
-                write!(f, "no job '{name}' in {place}: `mpi-connect names` shows those that are there")
+            CtlError::Nobody { name, place, why } => {
+                write!(f, "no job '{name}' in {place}: ")?;
+                match why {
+                    Absent::NoFolder => f.write_str("there is no such folder yet"),
+                    Absent::Dead(left) => {
+                        write!(f, "its name is left over from process {} on {}, which is dead", left.pid, left.host)
+                    }
+                    Absent::NoName => f.write_str("`mpi-connect names` shows those that are there"),
+                }
             }
             CtlError::NoContact(name) => {
                 write!(f, "the record of '{name}' leads to no process: its library is older than this command")
@@ -179,7 +203,7 @@ impl fmt::Display for CtlError {
                 )
             }
             CtlError::NotAnswering(name, got, seconds) => {
-                write!(f, "the leader of '{name}' has not answered for {seconds} s: it may be stopped")?;
+                f.write_str(&silence(name, seconds))?;
                 f.write_str(match got {
                     Got::Look => "; nobody else can pass the command on",
                     Got::Nothing => {
@@ -249,7 +273,15 @@ impl Client {
         trust: Arc<Trust>,
         timeout: Option<Duration>,
     ) -> Result<Client, CtlError> {
-        let record = find(store.as_ref(), name)?.ok_or_else(|| CtlError::Nobody(name.into(), store.describe()))?;
+        let record = match find(store.as_ref(), name)? {
+            Some(record) => record,
+            None => {
+                let dead = left_over(store.as_ref(), name)?.map(|left| Absent::Dead(Box::new(left)));
+                let missing = || if names::is_missing(store.as_ref()) { Absent::NoFolder } else { Absent::NoName };
+                let why = dead.unwrap_or_else(missing);
+                return Err(CtlError::Nobody { name: name.into(), place: store.describe(), why });
+            }
+        };
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| CtlError::NoContact(name.into()))?;
         Ok(Client { name: name.into(), record, contact, store, trust, timeout })
     }
@@ -394,6 +426,14 @@ fn find(store: &dyn Naming, name: &str) -> Result<Option<Record>, CtlError> {
         }
     }
     Ok(None)
+}
+
+/// What a dead job of this name has left over.
+fn left_over(store: &dyn Naming, name: &str) -> Result<Option<Record>, CtlError> {
+    let all = store.list().map_err(CtlError::Store)?;
+    let is_its = |record: &Record| record.kind() == Kind::Job && record.name == name && record.run == store.run();
+    let mut dead = all.into_iter().filter(|(record, state)| *state == State::LeftOver && is_its(record));
+    Ok(dead.next().map(|(record, _)| record))
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Verdict {
         let done = outcomes.iter().filter(|o| matches!(o.what, What::Done(_) | What::Report(_))).count();
         // A process that has left, or without such a pair, has nothing to do; if none has one, the pairs were not those that were
         // meant.
-        let idle = outcomes.iter().filter(|o| matches!(o.what, What::NoPair | What::Left(_))).count();
+        let idle = outcomes.iter().filter(|o| matches!(o.what, What::NoPair(_) | What::Left(_))).count();
         match done {
             0 => Verdict::None,
             n if n + idle == outcomes.len() => Verdict::All,
@@ -153,8 +153,11 @@ pub fn refuse(mut args: impl Iterator<Item = String>, e: &clap::Error) {
     let is_asked = args.next().is_some_and(|word| word == "ctl") && args.any(|word| word == "--json");
     if is_asked && e.use_stderr() {
         let text = e.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        output::write(&format!("{}\n", json!({ "error": first.trim_start_matches("error: ") })));
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
+        let tip = lines.find_map(|line| line.trim().strip_prefix("tip: "));
+        let why = tip.map_or(first.into(), |tip| format!("{first}: {tip}"));
+        output::write(&format!("{}\n", json!({ "error": why })));
     }
 }
 
@@ -263,7 +266,7 @@ mod tests {
             (Verdict::of(&all), Verdict::of(&all[..2]), Verdict::of(&all[2..3])),
             (Verdict::Some, Verdict::All, Verdict::None)
         );
-        let none = [outcome(0, What::NoPair), outcome(1, What::NoPair)];
+        let none = [0, 1].map(|rank| outcome(rank, What::NoPair(String::new())));
         assert_eq!(Verdict::of(&none), Verdict::None, "another name was meant");
         let left = outcome(2, What::Left("it has called MPI_Finalize".into()));
         assert_eq!(Verdict::of(&[all[0].clone(), none[1].clone(), left]), Verdict::All);

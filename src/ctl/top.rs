@@ -9,7 +9,7 @@ use super::client::{Client, CtlError, Job, seconds};
 use super::columns::{Columns, peers};
 use super::figures::{Rate, Sample, bytes, count, time};
 use super::lanes::{notes, waits};
-use super::words::brief;
+use super::words::{brief, silence};
 use crate::output;
 use crate::shown::printable;
 use crate::signals;
@@ -105,8 +105,8 @@ fn show(screen: &mut Screen, take: &Receiver<News>, over: &AtomicBool) -> io::Re
 struct Look {
     job: Sample,
     others: BTreeMap<String, Sample>,
-    /// The other jobs that do not answer, and what is told of each.
-    silent: BTreeMap<String, String>,
+    /// The other jobs that have not answered for so many seconds.
+    silent: BTreeMap<String, f64>,
     at: u64,
 }
 
@@ -142,7 +142,7 @@ impl Asks {
             let known = self.others.entry(name.clone()).or_insert_with(find);
             match known.as_ref().map(Client::lanes) {
                 Some(Ok(sample)) => drop(others.insert(name, sample)),
-                Some(Err(e)) if e.is_silence() => drop(silent.insert(name, e.to_string())),
+                Some(Err(CtlError::NotAnswering(_, _, seconds))) => drop(silent.insert(name, seconds)),
                 // It may have been started anew under its name.
                 Some(Err(_)) | None => drop(self.others.remove(&name)),
             }
@@ -162,7 +162,7 @@ impl Asks {
                         self.client = client;
                         look = self.look(&tell);
                     }
-                    Err(CtlError::Nobody(name, _)) => look = Err(CtlError::Over(name)),
+                    Err(CtlError::Nobody { name, .. }) => look = Err(CtlError::Over(name)),
                     Err(_) => (),
                 }
             }
@@ -217,11 +217,7 @@ impl Screen {
     /// What is wrong with the job.
     fn trouble(&self) -> Option<String> {
         match self.asked.map(|since| since.elapsed()).filter(|late| *late >= LATE) {
-            Some(late) => Some(format!(
-                "the leader of '{}' has not answered for {} s: it may be stopped",
-                self.job,
-                late.as_secs()
-            )),
+            Some(late) => Some(silence(&self.job, late.as_secs())),
             None => self.trouble.clone(),
         }
     }
@@ -380,8 +376,8 @@ impl Screen {
             }
             lines.extend(notes(sample).into_iter().map(|line| Line::styled(line, Style::new().fg(Color::Red))));
         }
-        let silent = look.silent.values().map(|why| Line::styled(printable(why), Style::new().fg(Color::Red)));
-        lines.extend(silent);
+        let silent = look.silent.iter().map(|(name, seconds)| printable(&silence(name, seconds)));
+        lines.extend(silent.map(|line| Line::styled(line, Style::new().fg(Color::Red))));
         lines
     }
 
@@ -556,7 +552,7 @@ mod tests {
         screen.come(News::Answered);
         let mut look = look(12);
         look.others.clear();
-        look.silent.insert("ocean".into(), "the leader of 'ocean' has not answered for 2 s".into());
+        look.silent.insert("ocean".into(), 2.0);
         screen.come(News::Look(Ok(look)));
         let text = screen.text(132);
         assert!(!text.contains(late) && text.contains("no answer"), "{text}");

@@ -1,6 +1,7 @@
 //! What became of a command, and why a pair is carried as it is, in words.
 
 use crate::shown::printable;
+use std::fmt::Display;
 use wire::control::What;
 
 /// The most characters of a reason in a table; JSON has all of it.
@@ -17,9 +18,15 @@ pub fn word(what: &What) -> (&'static str, &str) {
         What::NotAnswering => ("not answering", ""),
         What::Dead(why) => ("dead", why),
         What::Left(how) => ("left", how),
-        What::NoPair => ("no pair", "it has none of those that were meant"),
+        What::NoPair(which) if which.is_empty() => ("no pair", "it has none of those that were meant"),
+        What::NoPair(which) => ("no pair", which),
         What::Overtaken => ("overtaken", "a later command came first"),
     }
+}
+
+/// A leader is silent.
+pub fn silence(name: &str, seconds: impl Display) -> String {
+    format!("the leader of '{name}' has not answered for {seconds} s: it may be stopped")
 }
 
 /// A reason, as a table has room for it: cut after a word.

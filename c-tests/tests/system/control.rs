@@ -216,26 +216,31 @@ fn an_operator_watches() {
     }
 }
 
-/// Who watches a job that is killed is told that it is lost.
+/// Who watches a job that is killed is told that it is lost, and so is who watches one that an error of MPI ends then.
 #[test]
 fn a_job_that_is_killed_has_not_ended() {
     for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} is killed beside {} and watched", a.name, b.name));
         let jobs = joined(&scene, a, b, &[]);
-        let mut watching = operator(&scene, None, &["ctl", "air", "lanes", "--watch", "--every", "0.2"]);
-        let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
-        let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
-        looks.read_line(&mut String::new()).expect("text");
-        std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+        let watch = |name: &str| {
+            let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
+            let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
+            let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
+            looks.read_line(&mut String::new()).expect("text");
+            std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+            watching
+        };
+        let mut watching = ["air", "ocean"].map(watch);
         for process in json(&scene, "air").0["processes"].as_array().expect("processes") {
             let pid = process["pid"].as_i64().expect("a pid") as i32;
             kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
         }
-        let (over, mut said) = (ended(&mut watching), String::new());
-        watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        let is_lost = over.and_then(|status| status.code()) == Some(1) && !said.trim_end().ends_with("has ended");
-        scene.require(is_lost, &said);
-        // The other one has lost its peer, and is ended with the scene.
+        for watching in &mut watching {
+            let (over, mut said) = (ended(watching), String::new());
+            watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+            let is_lost = over.and_then(|status| status.code()) == Some(1) && !said.trim_end().ends_with("has ended");
+            scene.require(is_lost, &said);
+        }
         drop(jobs);
     }
 }

@@ -57,6 +57,11 @@ fn an_operator_changes_what_carries_the_messages() {
             let none = ctl(&scene, None, words);
             let said = String::from_utf8_lossy(&none.stdout).into_owned();
             scene.require(none.status.code() == Some(1) && said.contains("ranks 0-1: no pair"), &said);
+            let which = match words[1] {
+                "switch" => "it is not connected with 'ice', but with 'air'",
+                _ => "it waits for none of its processes",
+            };
+            scene.require(said.contains(which), &said);
         }
         let said = order(&scene, &["air", "stop-using", "shm"]).to_string();
         scene.require(said.contains("have left it") || said.contains("has left it"), &said);
@@ -141,9 +146,11 @@ fn an_order_waits_for_a_stopped_partner() {
             kill(Pid::from_raw(pid), Signal::SIGCONT).expect("it is there");
             let said = String::from_utf8_lossy(&done.stdout).into_owned();
             let waits = "it does not answer; the pair moves when it does";
-            let is_told = said.contains(&format!("rank 0: under way: 1 of 1 pair still moves: rank 0 of 'ocean': {waits}"));
+            let is_told =
+                said.contains(&format!("rank 0: under way: 1 of 2 pairs still moves: rank 0 of 'ocean': {waits}"));
             scene.require(is_told && done.status.code() != Some(0), &said);
-            scene.require(over(&why) == other && why.to_string().contains(waits), &format!("lanes say it too: {why:#}"));
+            scene
+                .require(over(&why) == other && why.to_string().contains(waits), &format!("lanes say it too: {why:#}"));
             let soon = Duration::from_secs(10);
             scene.require(wait_until(soon, || over(&json(&scene, "air").0) == word), "it moves when the other goes on");
             flows(&scene);

@@ -4,6 +4,7 @@ use crate::state::Core;
 use crate::switching::Moved;
 use base::ProcId;
 use session::{Became, Hold};
+use std::collections::BTreeSet;
 use wire::control::{Command, What};
 
 /// Processes that an answer names.
@@ -39,6 +40,9 @@ impl Core {
                         && (peer.is_none() || *peer == base::ident::name_of_job(remote.incarnation))
                 };
                 match self.switch(is_meant, transport) {
+                    Ok(moved) if moved == Moved::default() => {
+                        Ok(What::NoPair(self.connected_instead(incarnation, peer.as_deref())))
+                    }
                     Ok(moved) => Err(Begun::Moves(moved)),
                     Err(e) => Ok(What::Refused(e.to_string())),
                 }
@@ -52,7 +56,10 @@ impl Core {
                 if self.is_resuming() { Err(Begun::Resume) } else { Ok(What::Done(String::new())) }
             }
             Command::GiveUp(job) => Ok(match self.give_up(job) {
-                0 => What::NoPair,
+                0 => What::NoPair(match self.connected_instead(incarnation, Some(job)) {
+                    which if which.is_empty() => "it waits for none of its processes".into(),
+                    which => which,
+                }),
                 1 => What::Done("1 of its processes is waited for no longer".into()),
                 n => What::Done(format!("{n} of its processes are waited for no longer")),
             }),
@@ -76,8 +83,8 @@ impl Core {
             Begun::Moves(moved) => self.all_moved(moved),
             // It is in use, also if a pair stays where it is.
             Begun::Uses(moved) => Some(match self.all_moved(moved)? {
-                What::NoPair => What::Done(String::new()),
-                What::Refused(why) => What::Done(why),
+                What::NoPair(_) => What::Done(String::new()),
+                What::Refused(why) | What::UnderWay(why) => What::Done(why),
                 what => what,
             }),
             Begun::Hold => match self.is_held() {
@@ -96,6 +103,27 @@ impl Core {
             Begun::StopUsing(_, 0) => Some(What::Done("no pair used it".into())),
             Begun::StopUsing(_, 1) => Some(What::Done("1 pair has left it".into())),
             Begun::StopUsing(_, pairs) => Some(What::Done(format!("{pairs} pairs have left it"))),
+        }
+    }
+
+    /// With which jobs this process is connected in a group, if this one is not among them, or if there is none.
+    fn connected_instead(&self, incarnation: u64, job: Option<&str>) -> String {
+        let pairs = self
+            .session
+            .pairs()
+            .filter(|(i, pair)| self.session.is_pair(*i) && pair.local().incarnation == incarnation);
+        let jobs = pairs.filter_map(|(_, pair)| base::ident::name_of_job(pair.remote().incarnation));
+        let jobs: BTreeSet<String> = jobs.collect();
+        match job {
+            _ if jobs.is_empty() => "it is not connected with another job".into(),
+            Some(job) if !jobs.contains(job) => {
+                let number = jobs.len();
+                format!(
+                    "it is not connected with '{job}', but with {}",
+                    named(jobs.iter().map(|job| format!("'{job}'")), number, ", ")
+                )
+            }
+            _ => String::new(),
         }
     }
 
@@ -118,7 +146,7 @@ impl Core {
         stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
         let all = arrived + moved.there + moved.unconnected + stay.len() + wait.len();
         if all == 0 {
-            return Some(What::NoPair);
+            return Some(What::NoPair(String::new()));
         }
         let few = |these: Vec<String>, verbs: [&str; 2]| {
             let number = these.len();

@@ -160,19 +160,23 @@ fn may_tell(held: &[Weak<Name>]) -> bool {
 
 /// Gives back all names that are still held, in MPI_Finalize.
 pub fn give_back_all() {
-    let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
+    give_back(|_| true);
+}
+
+fn give_back(which: impl Fn(&Name) -> bool) {
+    let live: Vec<_> = held().iter().filter_map(Weak::upgrade).filter(|name| which(name)).collect();
     live.into_iter().map(Held).for_each(drop);
 }
 
-/// As [`give_back_all`], before the MPI below ends the job. A naming server that does not answer holds that up for no longer than
-/// [`BEFORE_END`].
+/// Gives the names back before the MPI below ends the job, so that others can have them. Couplings stay: they end by the death, which
+/// tells it from an end as it should be. A naming server that does not answer holds that up for no longer than [`BEFORE_END`].
 pub fn give_back_before_end() {
     if Node::running().is_none() || held().iter().all(|name| name.strong_count() == 0) {
         return;
     }
     let (done, given_back) = mpsc::channel();
     let work = move || {
-        give_back_all();
+        give_back(|name| !name.is_coupling);
         // Nobody may wait for it any more.
         let _ = done.send(());
     };

@@ -50,8 +50,8 @@ pub enum What {
     Overtaken,
     /// It has begun, and goes on; the text says what it waits for, or is empty.
     UnderWay(String),
-    /// The process has no pair of those that were meant.
-    NoPair,
+    /// The process has no pair of those that were meant; the text says which it has, or is empty.
+    NoPair(String),
 }
 
 impl Answer {
@@ -148,7 +148,10 @@ impl Outcome {
                 out.put_u8(numbers::UNDER_WAY);
                 put_text(out, how, MAX_WORDS);
             }
-            What::NoPair => out.put_u8(numbers::NO_PAIR),
+            What::NoPair(which) => {
+                out.put_u8(numbers::NO_PAIR);
+                put_text(out, which, MAX_WORDS);
+            }
         }
     }
 
@@ -163,7 +166,7 @@ impl Outcome {
             numbers::LEFT_JOB => What::Left(text(from, MAX_WORDS)?),
             numbers::OVERTAKEN => What::Overtaken,
             numbers::UNDER_WAY => What::UnderWay(text(from, MAX_WORDS)?),
-            numbers::NO_PAIR => What::NoPair,
+            numbers::NO_PAIR => What::NoPair(text(from, MAX_WORDS)?),
             _ => return Err(Malformed),
         };
         Ok(Outcome { rank, what })

@@ -84,7 +84,7 @@ fn answers() -> Vec<Answer> {
         What::Dead("refused".into()),
         What::Left("finalized".into()),
         What::Overtaken,
-        What::NoPair,
+        What::NoPair("it is connected with 'ocean'".into()),
     ];
     let outcomes = (0..).zip(all).map(|(rank, what)| Outcome { rank, what }).collect();
     vec![Answer::Outcomes { repeated: true, outcomes }, Answer::NoSuchJob, Answer::Busy, Answer::Malformed]
