@@ -112,13 +112,17 @@ fn main() -> ExitCode {
 
 /// Of a command that does not exist, names those that do.
 fn tell_commands(e: &mut clap::Error, args: impl Iterator<Item = String>) {
-    if e.kind() != ErrorKind::InvalidSubcommand {
-        return;
-    }
+    // Behind other words, it is an argument too many.
+    let is_word = match (e.kind(), e.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => !word.starts_with('-'),
+        (kind, _) => kind == ErrorKind::InvalidSubcommand,
+    };
     let mut command = Command::command();
     for arg in args {
-        let of = command.find_subcommand(&arg).filter(|sub| sub.has_subcommands());
-        command = of.cloned().unwrap_or(command);
+        command = command.find_subcommand(&arg).cloned().unwrap_or(command);
+    }
+    if !is_word || !command.has_subcommands() {
+        return;
     }
     let all: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name()).collect();
     let text = format!("there are {}", all.join(", "));

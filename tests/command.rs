@@ -536,7 +536,7 @@ fn a_command_that_does_not_exist_is_told_which_do() {
     let mut c = command(&["ctl", "air", "rest", "--json"]);
     let out = c.stdout(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(said.contains("unrecognized subcommand 'rest': there are lanes"), "{said}");
+    assert!(said.contains("unexpected argument 'rest' found: there are lanes"), "{said}");
     let (code, said) = ended(command(&["lanes"]));
     assert!(code == 2 && said.contains("names, ctl, top"), "{said}");
 }
