@@ -148,9 +148,9 @@ impl Core {
         if all == 0 {
             return Some(What::NoPair(String::new()));
         }
-        let few = |these: Vec<String>, verbs: [&str; 2]| {
+        let few = |these: Vec<String>, forms: [&str; 2]| {
             let number = these.len();
-            let verb = verbs[usize::from(number > 1)];
+            let verb = forms[usize::from(number > 1)];
             format!("{} {verb}: {}", pairs(number, all), named(these.into_iter(), number, "; "))
         };
         let waiting = (!wait.is_empty()).then(|| few(wait, ["still moves", "still move"]));
