@@ -196,8 +196,8 @@ fn get(client: &Client<'_>, path: &[u8], local: &Path, size: &AtomicU64) -> Resu
     size.store(about.size, Ordering::Relaxed);
     let local = files::target(local, path);
     let token: Token = base::ident::random();
-    let mut part = Part::beside(&local, &token, about.size, about.mode, true)?;
-    let fetched = files::get(client, path, &about, Share::ALL, &mut part).map_err(|(_, e)| e);
+    let part = Arc::new(Part::beside(&local, &token, about.size, about.mode, true)?);
+    let fetched = files::get(client, path, &about, Share::ALL, &part).map_err(|(_, e)| e);
     let finish = || part.finish().map_err(|e| Error::of(&e, format!("'{}'", local.display())));
     fetched.and_then(|()| finish()).inspect_err(|_| part.remove())
 }

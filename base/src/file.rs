@@ -1,5 +1,7 @@
 //! Calls on files that the nix crate does not have, and where the files of a user lie on this host.
 
+#[cfg(target_os = "linux")]
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -36,6 +38,42 @@ pub fn begin_to_write(file: &File, from: u64, length: u64) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (file.as_raw_fd(), from, length);
+}
+
+/// How bytes have to lie, in memory and in this file, so that they may go past the kernel's cache. `None`: they cannot, or the file
+/// system does not tell, as those over a network do not.
+pub fn alignment(file: &File) -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: all bits zero are a value of this structure of numbers.
+        let mut about: libc::statx = unsafe { std::mem::zeroed() };
+        // SAFETY: a descriptor that is open, an empty name, and room for what is told.
+        let told = unsafe {
+            libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut about)
+        };
+        let align = about.stx_dio_mem_align.max(about.stx_dio_offset_align) as usize;
+        (told == 0 && about.stx_mask & libc::STATX_DIOALIGN != 0 && align > 0).then_some(align)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        None
+    }
+}
+
+/// Has what is written to this open file go past the kernel's cache, or through it again.
+pub fn set_direct(file: &File, direct: bool) -> nix::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let mut flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
+        flags.set(OFlag::O_DIRECT, direct);
+        fcntl(file, FcntlArg::F_SETFL(flags)).map(drop)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        if direct { Err(nix::Error::EOPNOTSUPP) } else { Ok(()) }
+    }
 }
 
 #[cfg(test)]

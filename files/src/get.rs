@@ -7,7 +7,9 @@ use crate::message::{Answer, Ask, Chunk, chunks, length};
 use crate::part::Part;
 use crate::share::Share;
 use crate::source::About;
+use crate::writer::Writer;
 use base::protocol::files::CHUNK;
+use std::sync::Arc;
 
 /// What a file there was when it was looked at.
 pub type Found = About;
@@ -34,34 +36,58 @@ pub fn get(
     path: &[u8],
     found: &Found,
     share: Share,
-    part: &mut Part,
+    part: &Arc<Part>,
 ) -> Result<(), (Share, Error)> {
+    let mut writer = Writer::begin(part.clone()).map_err(|e| (share, e))?;
+    // What is not written yet.
     let mut left = share;
-    let all = chunks(found.size);
     let got = client.keep_trying(|line| {
-        if !read(line, path)?.is_same(found) {
-            let text = "the file has changed since its transfer began".into();
-            return Err(Error { kind: Kind::Changed, side: Side::There, text });
-        }
-        line.ask(&Ask::Send { first: left.first, step: left.step })?;
-        for index in left.chunks(all) {
-            let body = line.hear()?;
-            let Some(chunk) = Chunk::decode(body, CHUNK) else {
-                Answer::decode(body).map_err(|_| Error::unexpected())?.good()?;
-                return Err(Error::unexpected());
-            };
-            if chunk.index != index || chunk.data.len() != length(index, found.size) {
-                return Err(Error::unexpected());
-            }
-            if !chunk.is_good {
-                let text = "a chunk came damaged".into();
-                return Err(Error { kind: Kind::Damaged, side: Side::There, text });
-            }
-            part.write(index, chunk.data).map_err(|e| Error::of(&e, "the file cannot be written"))?;
-            client.note(chunk.data.len());
+        let share = left;
+        let mut written = |index| {
+            client.note(length(index, found.size));
             left = left.rest();
+        };
+        let heard = hear(line, path, found, share, &mut writer, &mut written);
+        // What has come is written, whatever has become of the connection.
+        while let Some(index) = writer.wait()? {
+            written(index);
         }
-        line.hear_done()
+        heard
     });
     got.and_then(|()| part.sync().map_err(|e| Error::of(&e, "the disk"))).map_err(|e| (left, e))
+}
+
+/// Hears the chunks of a share over one connection. `written` is told of each that is on its way to the disk.
+fn hear(
+    line: &mut Line<'_>,
+    path: &[u8],
+    found: &Found,
+    share: Share,
+    writer: &mut Writer,
+    written: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    if !read(line, path)?.is_same(found) {
+        let text = "the file has changed since its transfer began".into();
+        return Err(Error { kind: Kind::Changed, side: Side::There, text });
+    }
+    line.ask(&Ask::Send { first: share.first, step: share.step })?;
+    for index in share.chunks(chunks(found.size)) {
+        let body = line.hear()?;
+        let Some(chunk) = Chunk::decode(body, CHUNK) else {
+            Answer::decode(body).map_err(|_| Error::unexpected())?.good()?;
+            return Err(Error::unexpected());
+        };
+        if chunk.index != index || chunk.data.len() != length(index, found.size) {
+            return Err(Error::unexpected());
+        }
+        if !chunk.is_good {
+            let text = "a chunk came damaged".into();
+            return Err(Error { kind: Kind::Damaged, side: Side::There, text });
+        }
+        while let Some(index) = if writer.is_full() { writer.wait() } else { writer.written() }? {
+            written(index);
+        }
+        writer.write(index, line)?;
+    }
+    line.hear_done()
 }

@@ -4,13 +4,15 @@
 //! `message` is what both sides say, `line` a connection that carries it. The serving side: `folders` finds a path below what is
 //! open to others, by `beneath`, and `serve` answers one connection, in a thread that exists as long as it does. The other side:
 //! `client` makes connections and makes them anew when they break, `get` and `put` move a share of a file over one, and `source`
-//! is a file of its own that is sent. `part` is a file that is not whole yet, on either side. Invariants: no path leads out of
+//! is a file of its own that is sent. On either side, `part` is a file that is not whole yet, `buffer` the memory of what comes, and
+//! `writer` the thread that writes it. Invariants: no path leads out of
 //! the folders that are open; nothing has a file's name before all of it is on the disk; memory is taken for bytes that have
 //! come.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod beneath;
+mod buffer;
 mod client;
 mod error;
 mod folders;
@@ -23,6 +25,7 @@ mod serve;
 mod share;
 mod shelf;
 mod source;
+mod writer;
 
 pub use client::{Client, Way};
 pub use error::{Error, Kind, Side};

@@ -2,10 +2,10 @@
 //!
 //! Invariants: no wait is longer than the patience with a silent other side, and each ends when its owner says so.
 
+use crate::buffer::Buffer;
 use crate::error::{Error, Kind};
 use crate::message::{Answer, Ask};
 use base::protocol::files::MAX_MESSAGE;
-use base::protocol::operator::message;
 use nix::poll::{PollFd, PollFlags};
 use std::io;
 use std::os::fd::AsFd;
@@ -30,14 +30,16 @@ pub(crate) struct Line<'a> {
     /// Whether the owner wants to end.
     is_over: &'a dyn Fn() -> bool,
     patience: Duration,
-    /// What was heard last, with its length in front.
-    heard: Vec<u8>,
+    /// What is heard, or was last; its length until all of it is here, and how much is.
+    heard: Buffer,
+    length: Option<usize>,
+    have: usize,
 }
 
 impl<'a> Line<'a> {
     pub(crate) fn new(stream: ControlStream, is_over: &'a dyn Fn() -> bool, patience: Duration) -> Line<'a> {
         OPEN.fetch_add(1, Ordering::Relaxed);
-        Line { stream, is_over, patience, heard: Vec::new() }
+        Line { stream, is_over, patience, heard: Buffer::default(), length: None, have: 0 }
     }
 
     /// From now on the other side may be silent for so long.
@@ -58,7 +60,7 @@ impl<'a> Line<'a> {
         self.flush()
     }
 
-    /// Says a message that has its length in front, and leaves memory for the next one.
+    /// Says a message that has its length in front, and leaves memory for the next one, with any content.
     pub(crate) fn say_whole(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
         self.stream.say_whole(message);
         self.flush()
@@ -84,19 +86,51 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
+    /// Hears what is there. Returns whether it is whole: then it is [`Line::body`].
+    pub(crate) fn hear_some(&mut self) -> Result<bool, Error> {
+        let broken = |e: io::Error| Error::broken(&e);
+        loop {
+            let Some(length) = self.length else {
+                self.length = self.stream.begin(MAX_MESSAGE).map_err(broken)?;
+                self.have = 0;
+                if self.length.is_none() {
+                    return Ok(false);
+                }
+                continue;
+            };
+            if self.have == length {
+                self.length = None;
+                return Ok(true);
+            }
+            match self.stream.hear_on(self.heard.room(self.have, length)).map_err(broken)? {
+                0 => return Ok(false),
+                n => self.have += n,
+            }
+        }
+    }
+
+    /// What was heard last.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.heard.body(self.have)
+    }
+
+    /// The memory of what was heard last, and its length. Other memory takes its place.
+    pub(crate) fn take(&mut self, other: Buffer) -> (Buffer, usize) {
+        (std::mem::replace(&mut self.heard, other), std::mem::take(&mut self.have))
+    }
+
     /// What the other side has said, if it is whole.
     pub(crate) fn heard(&mut self) -> Result<Option<&[u8]>, Error> {
-        let is_whole = self.stream.hear_into(MAX_MESSAGE, &mut self.heard).map_err(|e| Error::broken(&e))?;
-        Ok(is_whole.then(|| &self.heard[message::BYTES..]))
+        Ok(self.hear_some()?.then(|| self.body()))
     }
 
     /// What the other side says.
     pub(crate) fn hear(&mut self) -> Result<&[u8], Error> {
         let until = Instant::now() + self.patience;
-        while !self.stream.hear_into(MAX_MESSAGE, &mut self.heard).map_err(|e| Error::broken(&e))? {
+        while !self.hear_some()? {
             self.rest(PollFlags::POLLIN, until)?;
         }
-        Ok(&self.heard[message::BYTES..])
+        Ok(self.body())
     }
 
     /// The answer to what was asked. An error if it is a failure.

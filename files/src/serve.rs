@@ -11,7 +11,9 @@ use crate::part::{Part, Token};
 use crate::share::Share;
 use crate::shelf::{Place, Shelf};
 use crate::source::{About, Source};
+use crate::writer::Writer;
 use base::protocol::files as numbers;
+use std::sync::Arc;
 use std::time::Duration;
 use transports::control::ControlStream;
 
@@ -23,7 +25,14 @@ struct Served<'a> {
     folders: &'a Folders,
     place: &'a Place<'a>,
     reads: Option<Source>,
-    writes: Option<(Token, Part)>,
+    writes: Option<Writes>,
+}
+
+/// A part that is written into.
+struct Writes {
+    token: Token,
+    part: Arc<Part>,
+    writer: Writer,
 }
 
 /// Serves a connection until it ends. `is_cut` says that it has to end, `is_over` that the process does.
@@ -45,7 +54,8 @@ pub fn serve(
         line.say_why(&e);
     }
     drop(line);
-    let writes = served.writes.take();
+    // What has come is written first.
+    let writes = served.writes.take().map(|Writes { token, part, writer: _ }| (token, part));
     drop(place);
     if let Some((token, part)) = writes
         && shelf.leave(&token, &|| part.changed(), is_over)
@@ -58,15 +68,17 @@ impl Served<'_> {
     /// Answers until the other side ends, which is an error too.
     fn serve(&mut self, line: &mut Line<'_>) -> Result<(), Error> {
         loop {
-            let body = line.hear()?;
+            self.hear(line)?;
             self.place.moved();
-            if let Some(chunk) = Chunk::decode(body, numbers::PUT) {
-                let answer = self.put(chunk)?;
-                line.answer(&answer)?;
+            if let Some(chunk) = Chunk::decode(line.body(), numbers::PUT) {
+                let index = self.check(&chunk)?;
+                self.writes()?.writer.write(index, line)?;
                 continue;
             }
+            // What is asked now comes behind what is under way.
+            while self.answer_written(line, true)? {}
             let malformed = |_| Error::here(Kind::Malformed, "what was asked has no meaning there");
-            match Ask::decode(body).map_err(malformed)? {
+            match Ask::decode(line.body()).map_err(malformed)? {
                 Ask::Read(path) => {
                     let source = Source::new(self.folders.open(&path)?)?;
                     let about = *source.about();
@@ -83,7 +95,7 @@ impl Served<'_> {
                     line.answer(&Answer::Opened { size, mode, changed: 0, inode: 0 })?;
                 }
                 Ask::Sync => {
-                    self.part()?.sync().map_err(|e| Error::of(&e, "the disk"))?;
+                    self.writes()?.part.sync().map_err(|e| Error::of(&e, "the disk"))?;
                     line.answer(&Answer::Done)?;
                 }
                 Ask::Finish(path, token) => {
@@ -130,24 +142,57 @@ impl Served<'_> {
         if new {
             base::log!(Info, "a file is written by another job: '{}', {size} bytes", shown(path));
         }
-        self.writes = Some((*token, part));
+        let part = Arc::new(part);
+        let writer = Writer::begin(part.clone()).inspect_err(|_| {
+            if new {
+                part.remove();
+            }
+            self.shelf.cancel(token);
+        })?;
+        self.writes = Some(Writes { token: *token, part, writer });
         Ok(())
     }
 
-    fn part(&mut self) -> Result<&mut Part, Error> {
-        self.writes.as_mut().map(|(_, part)| part).ok_or_else(untimely)
+    fn writes(&mut self) -> Result<&mut Writes, Error> {
+        self.writes.as_mut().ok_or_else(untimely)
     }
 
-    fn put(&mut self, chunk: Chunk<'_>) -> Result<Answer, Error> {
-        let part = self.part()?;
+    /// Hears what is said next. What was written meanwhile is answered, and there is room for one more chunk.
+    fn hear(&mut self, line: &mut Line<'_>) -> Result<(), Error> {
+        loop {
+            let is_full = self.writes.as_ref().is_some_and(|writes| writes.writer.is_full());
+            if self.answer_written(line, is_full)? {
+                continue;
+            }
+            if line.hear_some()? {
+                return Ok(());
+            }
+            // Nothing has come: the other side may wait for the disk here.
+            if !self.answer_written(line, true)? {
+                return line.hear().map(drop);
+            }
+        }
+    }
+
+    /// Answers for the next chunk that is written, if one is, or has it awaited. Returns whether there was one.
+    fn answer_written(&mut self, line: &mut Line<'_>, waits: bool) -> Result<bool, Error> {
+        let Some(Writes { writer, .. }) = &mut self.writes else { return Ok(false) };
+        match if waits { writer.wait()? } else { writer.written()? } {
+            Some(index) => line.answer(&Answer::Written(index)).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Which chunk it is, if it is one of the file.
+    fn check(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
+        let part = &self.writes()?.part;
         if chunk.data.is_empty() || chunk.data.len() != length(chunk.index, part.size()) {
             return Err(untimely());
         }
         if !chunk.is_good {
             return Err(Error::here(Kind::Damaged, "a chunk came damaged"));
         }
-        part.write(chunk.index, chunk.data).map_err(|e| Error::of(&e, "the file cannot be written"))?;
-        Ok(Answer::Written(chunk.index))
+        Ok(chunk.index)
     }
 
     fn finish(&mut self, path: &[u8], token: &Token) -> Result<(), Error> {
@@ -155,8 +200,8 @@ impl Served<'_> {
             return Ok(());
         }
         match &self.writes {
-            Some((of, part)) if of == token => {
-                part.finish().map_err(|e| Error::of(&e, format!("'{}'", shown(path))))?;
+            Some(writes) if writes.token == *token => {
+                writes.part.finish().map_err(|e| Error::of(&e, format!("'{}'", shown(path))))?;
             }
             _ => return Err(untimely()),
         }

@@ -87,12 +87,12 @@ impl ControlStream {
         }
     }
 
-    /// Puts a message that has its length in front behind those that are to be written, and leaves memory for the next one.
+    /// Puts a message that has its length in front behind those that are to be written, and leaves memory for the next one, with
+    /// any content.
     pub fn say_whole(&mut self, message: &mut Vec<u8>) {
         if self.written == self.out.len() {
             std::mem::swap(&mut self.out, message);
             self.written = 0;
-            message.clear();
         } else {
             self.out.append(message);
         }
@@ -131,18 +131,35 @@ impl ControlStream {
     /// what it must not.
     pub fn hear(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
         let mut body = Vec::new();
-        Ok(self.hear_into(most, &mut body)?.then(|| {
+        Ok((self.hear_up_to(most, usize::MAX, &mut body)? == Part::Whole).then(|| {
             body.drain(..HEAD);
             body
         }))
     }
 
-    /// As [`ControlStream::hear`], into memory that is used again, with the length in front. Returns whether there is a message.
-    pub fn hear_into(&mut self, most: usize, message: &mut Vec<u8>) -> io::Result<bool> {
-        Ok(self.hear_up_to(most, usize::MAX, message)? == Part::Whole)
+    /// Hears the length of the next message, whose bytes [`ControlStream::hear_on`] hears, all of them before anything else is
+    /// heard. Errors are those of [`ControlStream::hear`].
+    pub fn begin(&mut self, most: usize) -> io::Result<Option<usize>> {
+        let length = self.announced(most)?;
+        if length.is_some() {
+            self.came.clear();
+        }
+        Ok(length)
     }
 
-    /// As [`ControlStream::hear_into`], but reads no further than to this limit, of which the length in front is a part.
+    /// Hears what is there of a message that was begun, up to the length of `to`, and returns how much; 0: nothing now.
+    pub fn hear_on(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.stream.read_vectored(&mut [IoSliceMut::new(to)]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(0),
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                heard => return heard,
+            }
+        }
+    }
+
+    /// As [`ControlStream::hear`], into memory that is used again, with the length in front, but reads no further than to this limit, of which the length in front is a part.
     pub fn hear_up_to(&mut self, most: usize, limit: usize, message: &mut Vec<u8>) -> io::Result<Part> {
         let limit = limit.max(HEAD);
         loop {
@@ -178,17 +195,13 @@ impl ControlStream {
 
     /// Reads once, towards so many bytes. Returns whether there may be more to read.
     fn read(&mut self, wanted: usize) -> io::Result<bool> {
-        let have = self.came.len();
-        self.came.resize(wanted.min(have + READ), 0);
-        let read = self.stream.read_vectored(&mut [IoSliceMut::new(&mut self.came[have..])]);
-        self.came.truncate(have + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(true),
-            Err(e) => Err(e),
-        }
+        let mut came = std::mem::take(&mut self.came);
+        let have = came.len();
+        came.resize(wanted.min(have + READ), 0);
+        let heard = self.hear_on(&mut came[have..]);
+        came.truncate(have + *heard.as_ref().unwrap_or(&0));
+        self.came = came;
+        heard.map(|n| n > 0)
     }
 }
 

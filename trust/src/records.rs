@@ -119,13 +119,14 @@ fn key(protection: Protection, secret: &[u8; 32]) -> LessSafeKey {
 /// Bytes that are to be sent, as records.
 pub struct Outbox {
     direction: Direction,
+    /// Memory that is used again as it is. What waits in it was not sent.
     bytes: Vec<u8>,
-    sent: usize,
+    waits: Range<usize>,
 }
 
 impl Outbox {
     pub(crate) fn new(direction: Direction) -> Outbox {
-        Outbox { direction, bytes: Vec::new(), sent: 0 }
+        Outbox { direction, bytes: Vec::new(), waits: 0..0 }
     }
 
     /// Makes one record of the beginning of this content, and returns how many bytes of it it has: at most [`MOST_RECORD`].
@@ -135,41 +136,44 @@ impl Outbox {
         if len == 0 {
             return 0;
         }
-        if self.sent == self.bytes.len() {
-            self.bytes.clear();
-            self.sent = 0;
+        if self.waits.is_empty() {
+            self.waits = 0..0;
         }
-        let at = self.bytes.len();
+        let record = self.waits.end..self.waits.end + HEAD + len + TAG;
+        if self.bytes.len() < record.end {
+            self.bytes.resize(record.end, 0);
+        }
+        self.waits.end = record.end;
         let head = ((len + TAG) as u32).to_le_bytes();
-        self.bytes.extend_from_slice(&head);
+        let (to, rest) = self.bytes[record].split_at_mut(HEAD);
+        to.copy_from_slice(&head);
+        let (to, tag) = rest.split_at_mut(len);
         let nonce = self.direction.nonce();
         let (key, aad) = (&self.direction.key, Aad::from(head));
         if let Some(whole) = content.first().filter(|piece| piece.len() >= len) {
             // From where it is: no copy.
-            self.bytes.resize(at + HEAD + len + TAG, 0);
-            let (to, tag) = self.bytes[at + HEAD..].split_at_mut(len);
             key.seal_out_of_place_scatter(nonce, aad, &whole[..len], to, &[], tag).expect("a record is short");
             return len;
         }
-        let mut left = len;
+        let mut at = 0;
         for piece in content {
-            let piece = &piece[..piece.len().min(left)];
-            self.bytes.extend_from_slice(piece);
-            left -= piece.len();
+            let piece = &piece[..piece.len().min(len - at)];
+            to[at..][..piece.len()].copy_from_slice(piece);
+            at += piece.len();
         }
-        let tag = key.seal_in_place_separate_tag(nonce, aad, &mut self.bytes[at + HEAD..]).expect("a record is short");
-        self.bytes.extend_from_slice(tag.as_ref());
+        let made = key.seal_in_place_separate_tag(nonce, aad, to).expect("a record is short");
+        tag.copy_from_slice(made.as_ref());
         len
     }
 
     /// What is to be written next.
     pub fn waiting(&self) -> &[u8] {
-        &self.bytes[self.sent..]
+        &self.bytes[self.waits.clone()]
     }
 
     /// Reports that so many bytes of it were written.
     pub fn sent(&mut self, n: usize) {
-        self.sent += n;
+        self.waits.start += n;
     }
 }
 

@@ -143,7 +143,7 @@ struct Moving<'a> {
     call: &'static str,
     limit: Duration,
     /// What is written here, of a file that is fetched.
-    part: Option<Part>,
+    part: Option<Arc<Part>>,
 }
 
 impl<'a> Moving<'a> {
@@ -373,7 +373,7 @@ impl<'a> Moving<'a> {
     }
 }
 
-fn fetch(client: &Client<'_>, plan: &Plan, shares: Vec<Share>, part: &mut Option<Part>) -> Came {
+fn fetch(client: &Client<'_>, plan: &Plan, shares: Vec<Share>, part: &mut Option<Arc<Part>>) -> Came {
     let part = match part {
         Some(part) => part,
         None => part.insert(plan.part(false).map_err(|e| (shares.clone(), e))?),
@@ -400,8 +400,8 @@ fn send(client: &Client<'_>, plan: &Plan, shares: Vec<Share>) -> Came {
 
 impl Plan {
     /// What is written here of a file that is fetched.
-    fn part(&self, new: bool) -> Result<Part, Error> {
-        Part::beside(&self.local, &self.token, self.about.size, self.about.mode, new)
+    fn part(&self, new: bool) -> Result<Arc<Part>, Error> {
+        Part::beside(&self.local, &self.token, self.about.size, self.about.mode, new).map(Arc::new)
     }
 
     fn encode(&self) -> Vec<u8> {
