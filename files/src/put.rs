@@ -34,7 +34,7 @@ pub fn put(client: &Client<'_>, path: &[u8], token: &Token, source: &Source, sha
     let mut message = Vec::new();
     client.keep_trying(|line| {
         write(line, path, token, source.about(), false)?;
-        for index in left.chunks(all) {
+        for index in source.chunks(left) {
             source.read(index, PUT, &mut message)?;
             if let Err(e) = line.say_whole(&mut message) {
                 // It may have said why before it closed the connection.

@@ -6,7 +6,7 @@
 use crate::error::{Error, Kind};
 use crate::folders::Folders;
 use crate::line::Line;
-use crate::message::{Answer, Ask, Chunk, chunks, length};
+use crate::message::{Answer, Ask, Chunk, length};
 use crate::part::{Part, Token};
 use crate::share::Share;
 use crate::shelf::{Place, Shelf};
@@ -117,7 +117,7 @@ impl Served<'_> {
     fn send(&mut self, share: Share, line: &mut Line<'_>) -> Result<(), Error> {
         let Some(source) = &self.reads else { return Err(untimely()) };
         let mut message = Vec::new();
-        for index in share.chunks(chunks(source.about().size)) {
+        for index in source.chunks(share) {
             source.read(index, numbers::CHUNK, &mut message)?;
             line.say_whole(&mut message)?;
             self.place.moved();

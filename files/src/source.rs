@@ -1,12 +1,17 @@
 //! A file that is sent, by either side: what it was when it was opened, and its chunks as long as it stays so.
 
 use crate::error::{Error, Kind};
-use crate::message::{begin_chunk, end_chunk, length};
+use crate::message::{begin_chunk, chunks, end_chunk, length};
 use crate::part::changed;
+use crate::share::Share;
+use base::protocol::files::CHUNK_BYTES;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+/// So many chunks before one is read, the disk is told of it: what the kernel reads ahead by itself keeps no fast disk busy.
+const AHEAD: usize = 8;
 
 /// What a file was when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,11 +72,26 @@ impl Source {
         &self.about
     }
 
+    /// The chunks of a share, each to be read when it comes.
+    pub(crate) fn chunks(&self, share: Share) -> impl Iterator<Item = u64> {
+        let all = chunks(self.about.size);
+        let mut ahead = share.chunks(all);
+        ahead.by_ref().take(AHEAD).for_each(|index| self.expect(index));
+        share.chunks(all).inspect(move |_| ahead.next().into_iter().for_each(|index| self.expect(index)))
+    }
+
+    /// Has the disk begin to read a chunk.
+    fn expect(&self, index: u64) {
+        // It is advice.
+        let at = (index * CHUNK_BYTES) as i64;
+        let _ = posix_fadvise(&self.file, at, CHUNK_BYTES as i64, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+    }
+
     /// Writes the message of a chunk into `out`. The chunk is one that the file has.
     pub(crate) fn read(&self, index: u64, kind: u8, out: &mut Vec<u8>) -> Result<(), Error> {
         let data = begin_chunk(out, length(index, self.about.size));
         let changed = || Error::here(Kind::Changed, "the file has changed since its transfer began");
-        match self.file.read_exact_at(data, index * base::protocol::files::CHUNK_BYTES) {
+        match self.file.read_exact_at(data, index * CHUNK_BYTES) {
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Err(changed()),
             read => read.map_err(|e| Error::of(&e, "the file cannot be read"))?,
         }
@@ -88,5 +108,25 @@ impl Source {
         } else {
             Err(Error::here(Kind::Changed, "the file has changed since its transfer began"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::tests::Scratch;
+
+    #[test]
+    fn a_share_is_read_in_its_order() {
+        let scratch = Scratch::new();
+        let path = scratch.path("sparse");
+        File::create(&path).unwrap().set_len(20 * CHUNK_BYTES + 1).unwrap();
+        let source = Source::open(&path).unwrap();
+        for share in [Share::ALL, Share { first: 3, step: 2 }, Share { first: 20, step: 9 }, Share { first: 21, step: 1 }] {
+            assert_eq!(source.chunks(share).collect::<Vec<_>>(), share.chunks(21).collect::<Vec<_>>());
+        }
+        let mut message = Vec::new();
+        source.read(20, 0, &mut message).unwrap();
+        assert_eq!(crate::message::Chunk::decode(&message[4..], 0).unwrap().data, [0]);
     }
 }
