@@ -52,7 +52,7 @@ pub struct Part {
     size: u64,
     /// Bytes that were written into the kernel's cache since the disk was told to begin.
     written: AtomicU64,
-    /// Whether bytes go past the kernel's cache. Who writes them, at their own pace, has them on the disk a third sooner, with less work.
+    /// Whether bytes go past the kernel's cache: to copy them there takes longer than all else here.
     is_direct: AtomicBool,
 }
 

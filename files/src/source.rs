@@ -122,7 +122,9 @@ mod tests {
         let path = scratch.path("sparse");
         File::create(&path).unwrap().set_len(20 * CHUNK_BYTES + 1).unwrap();
         let source = Source::open(&path).unwrap();
-        for share in [Share::ALL, Share { first: 3, step: 2 }, Share { first: 20, step: 9 }, Share { first: 21, step: 1 }] {
+        for share in
+            [Share::ALL, Share { first: 3, step: 2 }, Share { first: 20, step: 9 }, Share { first: 21, step: 1 }]
+        {
             assert_eq!(source.chunks(share).collect::<Vec<_>>(), share.chunks(21).collect::<Vec<_>>());
         }
         let mut message = Vec::new();

@@ -159,7 +159,8 @@ impl ControlStream {
         }
     }
 
-    /// As [`ControlStream::hear`], into memory that is used again, with the length in front, but reads no further than to this limit, of which the length in front is a part.
+    /// As [`ControlStream::hear`], into memory that is used again, with the length in front; but reads no further than to this
+    /// limit, of which the length in front is a part.
     pub fn hear_up_to(&mut self, most: usize, limit: usize, message: &mut Vec<u8>) -> io::Result<Part> {
         let limit = limit.max(HEAD);
         loop {

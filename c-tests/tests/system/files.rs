@@ -278,9 +278,8 @@ fn the_command_copies_from_and_to_a_job() {
         let jobs = start(&scene, [a, b], [1, 1], &opened, &["serve"]);
         scene.require(wait_until(LIMIT, || scene.path("air-serves").exists()), "it serves");
         let source = open.join("out.nc");
-        let same = |other: &Path| {
-            Command::new("cmp").arg(&source).arg(other).status().is_ok_and(|status| status.success())
-        };
+        let same =
+            |other: &Path| Command::new("cmp").arg(&source).arg(other).status().is_ok_and(|status| status.success());
         let sync = |path: &Path| drop(fs::File::open(path).and_then(|file| file.sync_all()));
         let mut speeds = [const { Vec::new() }; 4];
         let mut timed = |n: usize, what: &mut dyn FnMut()| {
