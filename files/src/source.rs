@@ -76,12 +76,12 @@ impl Source {
     pub(crate) fn chunks(&self, share: Share) -> impl Iterator<Item = u64> {
         let all = chunks(self.about.size);
         let mut ahead = share.chunks(all);
-        ahead.by_ref().take(AHEAD).for_each(|index| self.expect(index));
-        share.chunks(all).inspect(move |_| ahead.next().into_iter().for_each(|index| self.expect(index)))
+        ahead.by_ref().take(AHEAD).for_each(|index| self.announce(index));
+        share.chunks(all).inspect(move |_| ahead.next().into_iter().for_each(|index| self.announce(index)))
     }
 
     /// Has the disk begin to read a chunk.
-    fn expect(&self, index: u64) {
+    fn announce(&self, index: u64) {
         // It is advice.
         let at = (index * CHUNK_BYTES) as i64;
         let _ = posix_fadvise(&self.file, at, CHUNK_BYTES as i64, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
