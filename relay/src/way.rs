@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Bytes of a buffer.
 pub(crate) const BUFFER: usize = 32 << 10;
-/// Bytes of a pipe, where the kernel gives as many: with a quarter of it, a relay works a seventh longer for the same bytes.
+/// Bytes of a pipe, where the kernel gives as many: with fewer, more calls are made for the same bytes.
 pub(crate) const MAX_KEPT: usize = 1 << 20;
 /// The most reads of one direction before others have their turn.
 const TURN: usize = 8;
