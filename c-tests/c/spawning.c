@@ -154,6 +154,7 @@ static void missing(int children)
     refused(child_has("child", "soft", "100:200", argv, children, ""), children, "soft", "100:200");
     refused(child_has("child", "wdir", "/no/such/folder", argv, children, ""), children, "directory", "/no/such/folder");
     refused(child_has("child", "mpi_connect_launcher", "no-such-launcher", argv, children, ""), children, "mpi_connect", "one of them");
+    refused(child_has("child", "mpi_connect_lancher", "x", argv, children, ""), children, "mpi_connect_lancher", "no such key");
     MPI_Info info;
     OK(MPI_Info_create(&info));
     OK(MPI_Info_set(info, "mpi_connect_launcher", "no-such-launcher -x"));
@@ -318,13 +319,27 @@ static void child(const char *what)
     exit(failed);
 }
 
+/* The program is of another MPI than the launcher, so each process is a world of its own. */
+static void stranger(int children)
+{
+    char *argv[] = {"child", "exchange", NULL};
+    MPI_Info info;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    for (int k = 0; k < MOST; ++k) codes[k] = -7;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "mpi_connect_launcher", words[0]));
+    int code = MPI_Comm_spawn(words[1], argv, children, info, 0, MPI_COMM_WORLD, &inter, codes);
+    OK(MPI_Info_free(&info));
+    refused(code, children, "processes were started", "another MPI");
+}
+
 static const struct {
     const char *name;
     void (*run)(int);
 } cases[] = {
     {"twice", twice},   {"again", again},   {"multiple", multiple}, {"missing", missing},     {"silent", silent},
     {"late", late},     {"aborts", aborts}, {"killed", killed},     {"outlived", outlived},   {"finalizes", finalizes},
-    {"launcher", launcher}, {"native", native},
+    {"launcher", launcher}, {"stranger", stranger}, {"native", native},
 };
 
 int main(int argc, char **argv)

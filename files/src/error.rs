@@ -116,7 +116,12 @@ impl Error {
             Errno::EISDIR | Errno::EINVAL | Errno::ENAMETOOLONG => Kind::NotAFile,
             _ => Kind::Io,
         };
-        Error::here(kind, format!("{what}: {e}"))
+        match kind {
+            Kind::NotAFile if e.raw_os_error() == Some(Errno::EINVAL as i32) => {
+                Error::here(kind, format!("{what}: it is no regular file"))
+            }
+            _ => Error::here(kind, format!("{what}: {e}")),
+        }
     }
 
     /// The connection broke.

@@ -7,8 +7,8 @@
 use crate::error::{Error, Kind};
 use base::protocol::files::CHUNK_BYTES;
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, OFlag, fallocate, openat, renameat};
-use nix::sys::stat::Mode;
+use nix::fcntl::{AtFlags, FallocateFlags, OFlag, fallocate, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -72,9 +72,12 @@ impl Part {
         let beside = beside(&name, token);
         let flags = OFlag::O_RDWR | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let own = Mode::from_bits_truncate(mode & 0o777) | Mode::S_IRUSR | Mode::S_IWUSR;
-        let as_folder = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        if openat(&folder, &*name, as_folder, Mode::empty()).is_ok() {
-            return Err(Errno::EISDIR.into());
+        let kind = |about: FileStat| SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
+        match fstatat(&folder, &*name, AtFlags::AT_SYMLINK_NOFOLLOW).map(kind) {
+            Ok(SFlag::S_IFREG) | Err(_) => (),
+            Ok(SFlag::S_IFDIR) => return Err(Errno::EISDIR.into()),
+            // To take its name would end a device, a pipe or a link.
+            Ok(_) => return Err(Errno::EINVAL.into()),
         }
         let made = match openat(&folder, &*beside, flags, Mode::empty()) {
             Err(Errno::ENOENT) if new => openat(&folder, &*beside, flags | OFlag::O_CREAT | OFlag::O_EXCL, own),
@@ -94,9 +97,10 @@ impl Part {
         Ok(part)
     }
 
-    /// As [`Part::open`], for a file of this side, wherever it is.
+    /// As [`Part::open`], for a file of this side, wherever it is, or a link there leads to.
     pub fn beside(path: &Path, token: &Token, size: u64, mode: u32, new: bool) -> Result<Part, Error> {
         let error = |e: io::Error| Error::of(&e, format!("'{}'", path.display()));
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let Some(name) = path.file_name() else {
             return Err(Error::here(Kind::NotAFile, format!("'{}' names no file", path.display())));
         };
@@ -266,6 +270,18 @@ pub mod tests {
         std::fs::create_dir(scratch.path("folder")).unwrap();
         let opened = Part::open(folder(&scratch.0), "folder".into(), &[0; 16], 4, 0o600, true);
         assert_eq!(opened.unwrap_err().raw_os_error(), Some(Errno::EISDIR as i32));
+        for there in ["pipe", "link"] {
+            let _ = nix::unistd::mkfifo(&scratch.path("pipe"), Mode::S_IRWXU);
+            let _ = std::os::unix::fs::symlink("other", scratch.path("link"));
+            let opened = Part::open(folder(&scratch.0), there.into(), &[2; 16], 4, 0o600, true);
+            assert_eq!(opened.unwrap_err().raw_os_error(), Some(Errno::EINVAL as i32), "{there}");
+        }
+        let on_this_side = |name| Part::beside(&scratch.path(name), &[3; 16], 5, 0o600, true);
+        assert_eq!(on_this_side("pipe").unwrap_err().kind, Kind::NotAFile);
+        let part = on_this_side("link").unwrap();
+        part.write(0, b"whole").unwrap();
+        part.finish().unwrap();
+        assert!(scratch.path("link").is_symlink() && std::fs::read(scratch.path("other")).unwrap() == b"whole");
         let long = "n".repeat(255);
         Part::open(folder(&scratch.0), long.into(), &[1; 16], 0, 0o600, true).unwrap().finish().unwrap();
     }

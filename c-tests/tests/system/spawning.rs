@@ -69,6 +69,19 @@ fn a_launcher_is_enough() {
     }
 }
 
+/// Each process is a world of its own then, and the first of them is not the job.
+#[test]
+fn a_launcher_of_another_mpi_than_the_program_is_an_error() {
+    let [Some(a), Some(b)] = ["mpich4", "openmpi4"].map(Mpi::by_name) else { return println!("SKIPPED: needs both") };
+    for (parent, child) in [(a, b), (b, a)] {
+        let scene = Scene::new(format!("the launcher of {} and a program of {}", child.name, parent.name));
+        let program = compile(parent, "spawning", Library::Preloaded).display().to_string();
+        let job = Launch::new(parent, 2, "spawning", &["parent", "stranger", "2", &launcher(child), &program]);
+        scene.pass([scene.start(job)], LIMIT);
+        leaves_nothing(&scene);
+    }
+}
+
 /// Where the MPI's own spawn works, it does with the library too.
 #[test]
 fn without_keys_it_is_the_mpis_own() {

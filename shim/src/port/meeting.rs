@@ -43,14 +43,32 @@ pub enum Side {
     Connect,
 }
 
-/// Says whether whoever is awaited may still come.
-pub type Watch = Box<dyn Fn() -> Result<(), Failure>>;
+/// A job that was started to come.
+pub struct Awaited {
+    /// Says whether it may still come.
+    pub look: Box<dyn Fn() -> Result<(), Failure>>,
+    /// The number of its processes.
+    pub size: u32,
+}
+
+impl Awaited {
+    /// Refuses a job of another size: a program of another MPI than its launcher's makes a world of each process.
+    fn is_whole(&self, size: u32) -> Result<(), Failure> {
+        let text = || {
+            format!(
+                "{} processes were started, and the job that has come has {size}: its launcher is of another MPI than its program",
+                self.size
+            )
+        };
+        if size == self.size { Ok(()) } else { Err(Failure::new(Class::Spawn, text())) }
+    }
+}
 
 /// What the root has to do, as its arguments say.
 pub enum Plan {
     /// The port belongs to the MPI below, so it does the call.
     Native,
-    Accept(Arc<Port>, Option<Duration>, Option<Watch>),
+    Accept(Arc<Port>, Option<Duration>, Option<Awaited>),
     Connect(String, Address, Duration),
 }
 
@@ -287,7 +305,7 @@ fn join(
         };
         let agreement = match plan {
             Plan::Native => return Ok(Vec::new()),
-            Plan::Accept(port, timeout, watch) => accept(node, &port, &offer, (timeout, watch), &ours)?,
+            Plan::Accept(port, timeout, awaited) => accept(node, &port, &offer, (timeout, awaited), &ours)?,
             Plan::Connect(name, port, timeout) => {
                 offer.wanted = name;
                 let me = ProcId { incarnation: group.incarnation, rank: group.rank };
@@ -312,7 +330,7 @@ fn accept(
     node: &Node,
     port: &Port,
     offer: &Party,
-    (timeout, watch): (Option<Duration>, Option<Watch>),
+    (timeout, awaited): (Option<Duration>, Option<Awaited>),
     ours: &HashSet<Process>,
 ) -> Result<Agreement, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
@@ -321,7 +339,7 @@ fn accept(
     let mut calls = DialRequests::new(node, port);
     let mut patience = Patience::new(Instant::now());
     loop {
-        let look = Instant::now() + if watch.is_some() { WATCH } else { LOOK };
+        let look = Instant::now() + if awaited.is_some() { WATCH } else { LOOK };
         let slice = deadline.map_or(look, |deadline| deadline.min(look));
         let closed =
             || Failure::new(Class::Port, format!("'{}' was closed while this call waited", name::sign(&port.name)));
@@ -333,8 +351,8 @@ fn accept(
             }
         });
         let Some(agreement) = come.transpose()? else {
-            if let Some(watch) = &watch {
-                watch()?;
+            if let Some(awaited) = &awaited {
+                (awaited.look)()?;
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 let waited = timeout.unwrap_or_default().as_secs_f32();
@@ -353,7 +371,9 @@ fn accept(
             continue;
         };
         match joined::check(&agreement.remote, ours) {
-            Ok(_) => return Ok(agreement),
+            Ok(_) => {
+                return awaited.map_or(Ok(()), |awaited| awaited.is_whole(agreement.remote.size)).map(|()| agreement);
+            }
             // That caller finds the same failure, and the next caller may be a better one.
             Err(e) => base::log!(Info, "somebody connected in vain: {}", e.text),
         }

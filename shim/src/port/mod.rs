@@ -13,5 +13,5 @@ pub mod name;
 mod open;
 pub mod publish;
 
-pub use meeting::{Plan, Side, meet, meet_by, to_port};
+pub use meeting::{Awaited, Plan, Side, meet, meet_by, to_port};
 pub use open::{close, find, open, open_within, text};

@@ -16,7 +16,7 @@ use crate::abi;
 use crate::failure::{Class, Failure};
 use crate::forward::Handle;
 use crate::inter::Inter;
-use crate::port::{self, Plan, name};
+use crate::port::{self, Awaited, Plan, name};
 use base::settings;
 use std::cell::RefCell;
 use tie::Tie;
@@ -40,8 +40,10 @@ pub fn spawn(
         })?;
         let watched = tie.watched();
         let planned = port::find(&request.port)?;
+        let size = request.programs.iter().map(|program| program.ranks).sum();
         *own.borrow_mut() = Some((request.port, tie));
-        Ok(Plan::Accept(planned, Some(timeout), Some(Box::new(move || watched.look()))))
+        let awaited = Awaited { look: Box::new(move || watched.look()), size };
+        Ok(Plan::Accept(planned, Some(timeout), Some(awaited)))
     };
     let made = port::meet_by(title, leader, comm, place, plan);
     let own = own.into_inner();

@@ -13,6 +13,8 @@ use std::time::Duration;
 const LAUNCHER: &str = "mpi_connect_launcher";
 const MANIFEST: &str = "mpi_connect_manifest";
 const JOB: &str = "mpi_connect_job";
+/// What keys of this library's begin with, whoever mistypes the rest.
+const OWN: &str = "mpi_connect_";
 
 /// What is asked for, but for the port.
 pub struct Call {
@@ -33,7 +35,7 @@ pub struct Command {
 
 /// Whether this library is to start them.
 pub fn is_asked(commands: &[Command]) -> bool {
-    commands.iter().any(|command| [LAUNCHER, MANIFEST, JOB].iter().any(|key| Info::of(command.info).get(key).is_some()))
+    commands.iter().any(|command| Info::of(command.info).all().iter().any(|(key, _)| key.starts_with(OWN)))
 }
 
 /// How many processes are asked for, and so error codes.
@@ -57,6 +59,11 @@ impl Call {
         let mut timeout = None;
         for command in commands {
             let info = Info::of(command.info);
+            let known = [LAUNCHER, MANIFEST, JOB];
+            let unknown = |(key, _): &(String, String)| key.starts_with(OWN) && !known.contains(&key.as_str());
+            if let Some((key, _)) = info.all().iter().find(|pair| unknown(pair)) {
+                return Err(spawn(format!("{key}: there is no such key, but {}", known.join(", "))));
+            }
             // SAFETY: the caller's promise.
             request.programs.push(unsafe { program(command, info) }?);
             timeout = timeout.or(info.timeout()?);
