@@ -59,8 +59,10 @@ pub struct Client<'a> {
     way: &'a dyn Way,
     /// How long nothing may move.
     limit: Duration,
-    /// Bytes that have moved.
+    /// Bytes that have moved, and when some moved last: milliseconds since the beginning.
     moved: &'a AtomicU64,
+    last: AtomicU64,
+    began: Instant,
     /// The connections that broke.
     broken: AtomicU64,
 }
@@ -68,7 +70,7 @@ pub struct Client<'a> {
 impl<'a> Client<'a> {
     /// Nothing moves for `limit` at most; `moved` counts bytes.
     pub fn new(way: &'a dyn Way, limit: Duration, moved: &'a AtomicU64) -> Client<'a> {
-        Client { way, limit, moved, broken: AtomicU64::new(0) }
+        Client { way, limit, moved, last: AtomicU64::new(0), began: Instant::now(), broken: AtomicU64::new(0) }
     }
 
     /// How many connections broke.
@@ -79,11 +81,17 @@ impl<'a> Client<'a> {
     /// So many more bytes have moved.
     pub(crate) fn note(&self, bytes: usize) {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.last.store(self.elapsed(), Ordering::Relaxed);
+    }
+
+    /// The milliseconds since the beginning.
+    fn elapsed(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
     }
 
     /// Has `step` go on over a connection, and over another one when it breaks.
     pub(crate) fn keep_trying<T>(&self, mut step: impl FnMut(&mut Line<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let (mut since, mut moved) = (Instant::now(), self.moved.load(Ordering::Relaxed));
+        let (began, mut moved) = (self.elapsed(), self.moved.load(Ordering::Relaxed));
         let (mut rest, mut damaged, mut refused) = (REST, 0, None);
         let is_over = || self.way.is_over() || self.way.is_held();
         loop {
@@ -95,7 +103,7 @@ impl<'a> Client<'a> {
             };
             let now = self.moved.load(Ordering::Relaxed);
             if now != moved {
-                (moved, since, rest, damaged) = (now, Instant::now(), REST, 0);
+                (moved, rest, damaged) = (now, REST, 0);
             }
             if was_made && e.kind != Kind::Busy && !self.way.is_over() {
                 self.broken.fetch_add(1, Ordering::Relaxed);
@@ -114,8 +122,10 @@ impl<'a> Client<'a> {
             if self.way.contact().is_none() || is_dead {
                 return Err(self.gone());
             }
-            if since.elapsed() >= self.limit && !self.way.is_held() {
-                let text = format!("nothing has moved for {} s: {e}", since.elapsed().as_secs());
+            let still =
+                Duration::from_millis(self.elapsed().saturating_sub(began.max(self.last.load(Ordering::Relaxed))));
+            if still >= self.limit && !self.way.is_held() {
+                let text = format!("nothing has moved for {} s: {e}", still.as_secs());
                 return Err(Error { kind: Kind::TimedOut, side: Side::There, text });
             }
             self.rest(rest);
@@ -143,7 +153,7 @@ impl<'a> Client<'a> {
     fn dial<'b>(&self, is_over: &'b dyn Fn() -> bool, refused: &mut Option<Instant>) -> Result<Line<'b>, Error> {
         let failed = |kind, text: String| Err(Error { kind, side: Side::There, text });
         let contact = self.way.contact().ok_or_else(|| self.gone())?;
-        let (until, job) = (Instant::now() + TO_DIAL, self.way.job());
+        let (until, job) = (Instant::now() + TO_DIAL.min(self.limit), self.way.job());
         let mut dial = command(&contact, self.way.host(), &self.way.trust());
         let stream = loop {
             if is_over() || Instant::now() >= until {
@@ -176,7 +186,7 @@ impl<'a> Client<'a> {
         line.say(&request.encode())?;
         match Answer::decode(line.hear()?) {
             Ok(Answer::Outcomes { .. }) => {
-                line.set_patience(PATIENCE);
+                line.set_patience(PATIENCE.min(self.limit));
                 Ok(line)
             }
             Ok(Answer::NoSuchJob) => Err(self.gone()),

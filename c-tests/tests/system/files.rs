@@ -4,6 +4,8 @@
 use c_tests::faults::relay::{Blow, PORTS, Relay, rule};
 use c_tests::net::{TwoHosts, or_skip};
 use c_tests::{Figure, Job, Launch, Mpi, Scene, command, user, wait_until, width};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -320,6 +322,15 @@ fn the_command_copies_from_and_to_a_job() {
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
             scene.require(done.status.code() == Some(code) && said.contains(why), &format!("{words:?}: {said}"));
         }
+        let serving = scene.processes("serve");
+        let signal = |signal| serving.iter().all(|pid| kill(Pid::from_raw(*pid), signal).is_ok());
+        scene.require(!serving.is_empty() && signal(Signal::SIGSTOP), "they serve");
+        let begun = Instant::now();
+        let done = cp(&scene, &["--timeout", "2", "air:out.nc", &text(&local)]);
+        let (took, said) = (begun.elapsed().as_secs_f32(), String::from_utf8_lossy(&done.stderr).into_owned());
+        scene.require(signal(Signal::SIGCONT), "they are there");
+        scene.require(said.contains("nothing has moved for 2 s"), &said);
+        scene.require(took < 10.0, &format!("it took {took} s with a limit of 2"));
         fs::write(scene.path("end"), "").expect("a sign");
         scene.pass(jobs, LIMIT);
         scene.require(parts(&local).is_empty() && parts(&inbox).is_empty(), "no half of a file is left");
