@@ -365,7 +365,9 @@ pub fn summary() -> bool {
 
 /// One folder of [`FILES`], and whether it may be written.
 fn folder(text: &str) -> Option<(PathBuf, bool)> {
-    let (path, rights) = text.trim().rsplit_once(':').filter(|(path, _)| !path.is_empty())?;
+    // Rights twice are a slip, and one of both would be more than was meant.
+    let is_path = |path: &str| !path.is_empty() && ![":ro", ":rw"].iter().any(|rights| path.ends_with(rights));
+    let (path, rights) = text.trim().rsplit_once(':').filter(|(path, _)| is_path(path))?;
     match rights {
         "ro" => Some((path.into(), false)),
         "rw" => Some((path.into(), true)),
@@ -523,6 +525,7 @@ mod tests {
             (FILES, "/data:ro,/out", "'/out' is not of the form DIR:ro or DIR:rw"),
             (FILES, "/data:rx", "DIR:ro or DIR:rw"),
             (FILES, ":ro", "DIR:ro or DIR:rw"),
+            (FILES, "/data:ro:rw", "DIR:ro or DIR:rw"),
         ] {
             let got = complaint(name, bad).unwrap_or_default();
             assert!(got.starts_with(&format!("{name}={bad} means nothing: ")) && got.contains(said), "{got}");

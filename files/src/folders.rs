@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A folder that is open to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,10 @@ impl Folders {
         } else {
             self.0.iter().map(|folder| (folder, path)).collect()
         };
+        let is_open_one = |rest: &Path| rest.components().all(|part| part == Component::CurDir);
+        if found.iter().any(|(_, rest)| is_open_one(rest)) {
+            return Err(Error::here(Kind::NotAFile, format!("'{shown}' is a folder")));
+        }
         found.retain(|(_, rest)| beneath::goes_down(rest));
         if path.is_absolute() {
             // Of two folders of which one is below the other, the inner one's rights count.
@@ -167,6 +171,8 @@ mod tests {
         assert_eq!(kind(folders.open(place("a/../outside").as_os_str().as_bytes())), Some(Kind::Denied));
         assert_eq!(kind(folders.open(b"none")), Some(Kind::NoSuchFile));
         assert_eq!(kind(folders.open(b"sub")), Some(Kind::NotAFile));
+        assert_eq!(kind(folders.open(place("a").as_os_str().as_bytes())), Some(Kind::NotAFile));
+        assert_eq!(kind(folders.to_write(b".")), Some(Kind::NotAFile));
         assert_eq!(kind(folders.open(b"")), Some(Kind::NotAFile));
         assert_eq!(kind(folders.open(b"a\0b")), Some(Kind::NotAFile));
         assert_eq!(kind(Folders::default().open(b"x")), Some(Kind::Denied));
