@@ -1,12 +1,15 @@
 //! What a command writes on standard output.
 //!
-//! Invariant: that it cannot be written is told once, at the end, and fails the command; that nobody reads any more does not.
+//! Invariant: that it cannot be written is told once, at the end unless somebody does it before, and fails the command; that nobody
+//! reads any more does not.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static TROUBLE: OnceLock<io::Error> = OnceLock::new();
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// Writes this text. Returns whether it is worth while to write more.
 pub fn write(text: &str) -> bool {
@@ -14,7 +17,7 @@ pub fn write(text: &str) -> bool {
     wrote(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// The same of what was written to standard output in another way.
+/// The same of what was written in another way.
 pub fn wrote(done: io::Result<()>) -> bool {
     match done {
         Ok(()) => true,
@@ -27,9 +30,23 @@ pub fn wrote(done: io::Result<()>) -> bool {
     }
 }
 
-/// The exit code of a command that ends with this one otherwise.
+/// Whether some of the output could not be written.
+pub fn is_lost() -> bool {
+    TROUBLE.get().is_some()
+}
+
+/// What is to be told of it, to the first who asks.
+pub fn untold() -> Option<String> {
+    let e = TROUBLE.get()?;
+    let is_told = IS_TOLD.swap(true, Ordering::Relaxed);
+    (!is_told).then(|| format!("mpi-connect: the output cannot be written: {e}\n"))
+}
+
+/// The exit code of a command that ends with this one otherwise: one that has failed keeps its own.
 pub fn judge(code: ExitCode) -> ExitCode {
-    let Some(e) = TROUBLE.get() else { return code };
-    eprintln!("mpi-connect: the output cannot be written: {e}");
-    ExitCode::FAILURE
+    if let Some(text) = untold() {
+        // Standard error may be on the same full disk.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+    if is_lost() && code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
 }

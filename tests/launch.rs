@@ -111,6 +111,42 @@ fn output_is_told_apart() {
     assert!(err.ends_with("mpi-connect: all jobs have ended well\n"), "{err}");
 }
 
+/// Jobs do not notice that what they print cannot be written, or that nobody reads it; the command says the first, and fails by it.
+#[test]
+fn an_output_that_cannot_be_written_fails_the_launch() {
+    let dir = Folder::new();
+    let manifest = |code: u8| job("air", &format!("seq 100000 && touch done; echo bad >&2; exit {code}"), "");
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let closed = || std::io::pipe().unwrap().1;
+    let ends = |c: &mut Command, want: i32| {
+        let done = c.spawn().unwrap().wait_with_output().unwrap();
+        let said = text(&done);
+        assert_eq!(done.status.code(), Some(want), "{said}");
+        fs::remove_file(dir.0.join("done")).expect("the job has run to its end");
+        assert!(!said.contains("panicked"), "{said}");
+        said
+    };
+    const TOLD: &str = "mpi-connect: the output cannot be written: No space left on device (os error 28)\n";
+    for (words, code) in [(&[][..], 0), (&["--json"], 0), (&[], 3)] {
+        let mut c = launch(&dir.0, &manifest(code), words);
+        let said = ends(c.stdout(full()).stderr(Stdio::piped()), code.max(1).into());
+        assert_eq!(said.matches(TOLD).count(), 1, "{said}");
+        if words.is_empty() {
+            assert!(said.contains("[air 0] bad\n") && !said.contains("have ended well\n"), "{said}");
+        }
+    }
+    let mut c = launch(&dir.0, &manifest(0), &[]);
+    ends(c.stdout(full()).stderr(full()), 1);
+    let mut c = launch(&dir.0, &manifest(0), &[]);
+    let said = ends(c.stdout(closed()).stderr(Stdio::piped()), 0);
+    assert!(
+        said.ends_with("[air 0] bad\nmpi-connect: air has ended\nmpi-connect: all jobs have ended well\n"),
+        "{said}"
+    );
+    let mut c = launch(&dir.0, &manifest(0), &[]);
+    ends(c.stdout(closed()).stderr(closed()), 0);
+}
+
 #[test]
 fn events_are_objects() {
     let dir = Folder::new();

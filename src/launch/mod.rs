@@ -231,7 +231,7 @@ fn go(
         return Ok(0);
     }
     if place.allocation.is_none() && manifest.jobs.iter().any(|job| job.slurm.is_some()) {
-        eprintln!("mpi-connect: this is no allocation of Slurm: what the manifest says of slurm does not count");
+        output::say("this is no allocation of Slurm: what the manifest says of slurm does not count");
     }
     warn(&jobs);
     let format = match args.json || args.there {
@@ -254,7 +254,7 @@ fn go(
         format,
         orders,
     };
-    begin(&whole, &jobs, &keys)
+    begin(&whole, &jobs, &keys).inspect_err(|_| output::end(Some(LAST_WORDS)))
 }
 
 fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, LaunchError> {
@@ -264,13 +264,13 @@ fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, La
         getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| LaunchError::System("asking for limits", e.into()))?;
     let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     let signals = supervise::signals().map_err(system("waiting for signals"))?;
+    output::begin().map_err(system("starting what writes"))?;
     let own = Own::make(whole.id).map_err(system("making a folder for this launch"))?;
     let keeper = keeper::Keeper::start(whole.command, whole.id, &own.folder).map_err(system("starting the keeper"))?;
     let names = names::Names::watch(whole.naming, whole.run, keys).map_err(system("watching names"))?;
     if whole.format == Format::Text {
-        eprintln!("mpi-connect: run {}, names in {}", whole.run, whole.naming);
+        output::say(&format!("run {}, names in {}", whole.run, whole.naming));
     }
-    output::begin().map_err(system("starting what writes"))?;
     let (status, is_told) = supervise::supervise(whole, jobs, &signals, &names, own);
     keeper.done();
     // Nothing is left that a signal would have to reach: one more ends this command itself.
@@ -339,7 +339,7 @@ fn warn(jobs: &[Planned]) {
         if let Some(program) = job.program_file()
             && let Some(obstacle) = obstacle(&program)
         {
-            eprintln!("mpi-connect: {}: {}: {obstacle}; {}", job.name, program.display(), obstacle.mend());
+            output::say(&format!("{}: {}: {obstacle}; {}", job.name, program.display(), obstacle.mend()));
         }
     }
 }

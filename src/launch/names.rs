@@ -2,6 +2,7 @@
 //!
 //! Invariant: the jobs do not depend on it; where names cannot be seen, that is told, and they run all the same.
 
+use super::output;
 use crate::key::KeyOption;
 use crate::select::Selection;
 use crate::watch::Following;
@@ -40,7 +41,7 @@ impl Names {
         let (url, run, key) = (url.to_owned(), run.to_owned(), key.clone());
         thread::Builder::new().name("names".into()).spawn(move || {
             if let Err(e) = look(&url, &run, &key, &tell, &writer) {
-                eprintln!("mpi-connect: who has joined is not shown: {e}");
+                output::say(&format!("who has joined is not shown: {e}"));
             }
             // An end of the pipe would wake for ever.
             std::mem::forget(writer);

@@ -1,7 +1,7 @@
 //! What the jobs print, line by line, and what happens to them: for people, or as one JSON object a line.
 //!
 //! Invariants: a line is written by one call, so lines never mix; what a job has printed behind its last line end is written too.
-//! Whoever puts something out never waits for its reader: threads write.
+//! Whoever puts something out never waits for its reader: threads write. That something cannot be written is told at once.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -55,12 +55,15 @@ impl Writer {
         self.news.notify_all();
     }
 
-    /// The jobs go on when nobody reads any more.
+    /// The jobs go on when nobody reads any more, and when the disk is full.
     fn write(&self, to: &mut impl Write) {
         loop {
             let waiting = self.news.wait_while(self.waiting(), |waiting| waiting.text.is_empty());
             let text = std::mem::take(&mut waiting.unwrap_or_else(PoisonError::into_inner).text);
-            let _ = to.write_all(&text).and_then(|()| to.flush());
+            crate::output::wrote(to.write_all(&text).and_then(|()| to.flush()));
+            if let Some(trouble) = crate::output::untold() {
+                WRITERS[1].put(trouble.as_bytes());
+            }
             self.waiting().bytes -= text.len();
             self.news.notify_all();
         }
@@ -85,6 +88,11 @@ pub fn begin() -> io::Result<()> {
     thread::Builder::new().name("stdout".into()).spawn(|| out.write(&mut io::stdout()))?;
     thread::Builder::new().name("stderr".into()).spawn(|| err.write(&mut io::stderr()))?;
     Ok(())
+}
+
+/// Puts out what the command says besides events, for people.
+pub fn say(text: &str) {
+    WRITERS[1].put(format!("mpi-connect: {text}\n").as_bytes());
 }
 
 /// Whether so much waits for its reader that no more should be put out.
@@ -224,7 +232,7 @@ impl Format {
 
     pub fn event(self, event: &Event<'_>) {
         match self {
-            Format::Text => WRITERS[1].put(format!("mpi-connect: {}\n", told(event)).as_bytes()),
+            Format::Text => say(&told(event)),
             Format::Bare => {}
             Format::Json => {
                 let mut line = object(event);

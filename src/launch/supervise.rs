@@ -412,6 +412,9 @@ impl Supervisor<'_> {
             (None, Some((_, at, code))) => {
                 (*code, format!("the first to fail was {}, with status {code}", self.members[*at].job.name))
             }
+            (None, None) if crate::output::is_lost() => {
+                (1, "all jobs have ended well, and some of the output is lost".to_owned())
+            }
             (None, None) => (0, "all jobs have ended well".to_owned()),
         };
         self.event(&Event::Ended { status, why: &why });
