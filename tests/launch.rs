@@ -376,6 +376,27 @@ fn launches_are_named_by_their_processes() {
     }
 }
 
+/// The order to stop is the reason of the end also where the job ends well by it.
+#[test]
+fn a_launch_that_is_stopped_has_not_ended_well() {
+    let dir = Folder::new();
+    let manifest = job("air", "trap 'exit 0' TERM; while :; do sleep 0.05; done", "");
+    let path = dir.0.join("coupled.toml");
+    let path = path.to_str().unwrap();
+    for json in [&[][..], &["--json"]] {
+        let mut c = launch(&dir.0, &manifest, json);
+        let child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        status_with(path, "1 of 1");
+        good(kit::command(&["launch", "--stop", path]));
+        let done = child.wait_with_output().unwrap();
+        let said = text(&done);
+        assert_eq!(done.status.code(), Some(143), "{said}");
+        let words =
+            if json.is_empty() { "mpi-connect: ended by launch --stop\n" } else { r#""event":"ended","status":143"# };
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 /// A launch within a launch, with a job that takes no notice: nothing is left of either.
 #[test]
 fn a_launch_within_a_launch_ends_with_it() {

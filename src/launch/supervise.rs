@@ -60,6 +60,13 @@ struct Member<'a> {
     has_come: bool,
 }
 
+/// A signal, or whoever has reached the socket, has ended it.
+struct Ordered {
+    when: Instant,
+    signal: Signal,
+    by: &'static str,
+}
+
 struct Supervisor<'a> {
     whole: &'a Whole<'a>,
     own: Own,
@@ -68,9 +75,7 @@ struct Supervisor<'a> {
     starts: usize,
     /// What stays of deaths: when, whose, and how.
     failures: Vec<(Instant, usize, u8)>,
-    ordered: Option<(Instant, Signal)>,
-    /// A signal, or whoever reached the socket, has ended it.
-    is_told: bool,
+    ordered: Option<Ordered>,
     /// The connection from which orders came has ended.
     is_alone: bool,
     /// Its end is no order to end.
@@ -107,7 +112,6 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         starts: 0,
         failures: Vec::new(),
         ordered: None,
-        is_told: false,
         is_alone: false,
         is_released: false,
         begun: 0,
@@ -134,8 +138,7 @@ pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names:
         if ready.contains(&it.own.listener.as_raw_fd()) {
             let status = it.status();
             if it.own.answer(&status) {
-                it.is_told = true;
-                it.end("told to stop", Signal::SIGTERM);
+                it.stopped();
             }
         }
         it.press();
@@ -303,6 +306,13 @@ impl Supervisor<'_> {
         }
     }
 
+    /// As by SIGTERM, but that one more such order kills nobody.
+    fn stopped(&mut self) {
+        let signal = Signal::SIGTERM;
+        self.ordered.get_or_insert(Ordered { when: Instant::now(), signal, by: "launch --stop" });
+        self.end("told to stop", signal);
+    }
+
     fn signalled(&mut self, signal: Signal) {
         if signal == Signal::SIGCHLD {
             return;
@@ -321,9 +331,7 @@ impl Supervisor<'_> {
             self.event(&Event::Signal { name: signal.as_str(), ranks });
             return;
         }
-        if let Some((first, _)) = self.ordered
-            && first.elapsed() < AGAIN
-        {
+        if self.ordered.as_ref().is_some_and(|first| first.when.elapsed() < AGAIN) {
             for member in &mut self.members {
                 let (Some(running), Some(stopping)) = (&member.running, &mut member.stopping) else { continue };
                 if running.is_elsewhere() {
@@ -335,8 +343,7 @@ impl Supervisor<'_> {
             }
             return;
         }
-        self.ordered = Some((Instant::now(), signal));
-        self.is_told = true;
+        self.ordered = Some(Ordered { when: Instant::now(), signal, by: signal.as_str() });
         self.end(signal.as_str(), signal);
     }
 
@@ -407,8 +414,8 @@ impl Supervisor<'_> {
             }
         }
         let first = self.failures.iter().min_by_key(|(when, ..)| *when);
-        let (status, why) = match (self.ordered, first) {
-            (Some((_, signal)), _) => (128 + signal as i32 as u8, format!("ended by {signal}")),
+        let (status, why) = match (&self.ordered, first) {
+            (Some(Ordered { signal, by, .. }), _) => (128 + *signal as i32 as u8, format!("ended by {by}")),
             (None, Some((_, at, code))) => {
                 (*code, format!("the first to fail was {}, with status {code}", self.members[*at].job.name))
             }
@@ -423,7 +430,8 @@ impl Supervisor<'_> {
                 "the job has ended with status {status} before it called MPI_Init"
             )));
         }
+        let is_told = self.ordered.is_some();
         self.own.end(status);
-        (status, self.is_told)
+        (status, is_told)
     }
 }

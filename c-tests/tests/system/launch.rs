@@ -255,7 +255,8 @@ fn a_launch_is_shown_and_stopped() {
     let (code, said) = says(&["launch", "--stop", &scene.path(&format!("{run}.toml")).display().to_string()]);
     scene.require(code == Some(0) && said == format!("run {run} has ended\n"), &said);
     let done = ends(&scene, job);
-    scene.require(done.stdout.contains(r#""event":"ended","status":0"#), "the events are told");
+    scene.require(done.stdout.contains(r#""event":"ended","status":143"#), "the events are told");
+    scene.require(done.status.code() == Some(143), &format!("{}", done.status));
     let (code, said) = says(&["launch", "--status", &run]);
     scene.require(code == Some(1) && said.contains("is running on this host"), &said);
 }
