@@ -5,14 +5,15 @@
 
 use crate::ctl::{Client as Found, CtlError, Job};
 use crate::key::KeyOption;
-use crate::signals;
+use crate::signals::{self, Over};
 use files::{Client, Error, Part, Share, Side, Source, Token, Way};
+use nix::sys::signal::Signal;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, io};
 use transports::registry::host;
@@ -57,7 +58,7 @@ pub enum CpError {
     Usage(&'static str),
     Job(CtlError),
     File(String, Error),
-    Interrupted,
+    Interrupted(Signal),
     System(io::Error),
 }
 
@@ -66,7 +67,7 @@ impl CpError {
         match self {
             CpError::Usage(_) => 2,
             CpError::Job(e) if e.is_usage() => 2,
-            CpError::Interrupted => 130,
+            CpError::Interrupted(signal) => signals::status(*signal),
             _ => 1,
         }
     }
@@ -79,7 +80,7 @@ impl fmt::Display for CpError {
             CpError::Job(e) => e.fmt(f),
             CpError::File(job, e) if e.side == Side::There => write!(f, "job '{job}': {e}"),
             CpError::File(_, e) => e.fmt(f),
-            CpError::Interrupted => f.write_str("interrupted; nothing of the file is left"),
+            CpError::Interrupted(signal) => write!(f, "ended by {signal}; nothing of the file is left"),
             CpError::System(e) => e.fmt(f),
         }
     }
@@ -121,7 +122,7 @@ struct Leader {
     name: String,
     contact: Contact,
     trust: Arc<Trust>,
-    over: Arc<AtomicBool>,
+    over: Over,
 }
 
 impl Way for Leader {
@@ -141,7 +142,7 @@ impl Way for Leader {
         host()
     }
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+        self.over.get().is_some()
     }
 }
 
@@ -149,15 +150,14 @@ pub fn cp(args: &Args) -> Result<(), CpError> {
     let (name, what) = what(&args.from, &args.to)?;
     let job = Job::named(&name, args.naming.clone(), args.key.clone(), args.run.clone()).map_err(CpError::Job)?;
     let found = Found::new(&job).map_err(CpError::Job)?;
-    let over = Arc::new(AtomicBool::new(false));
+    // So that nothing of the file is left.
+    let over = signals::tell().map_err(CpError::System)?;
     let leader = Leader {
         name: name.clone(),
         contact: found.contact().clone(),
         trust: found.trust().clone(),
         over: over.clone(),
     };
-    // So that nothing of the file is left.
-    signals::tell(over.clone()).map_err(CpError::System)?;
     let (moved, size) = (AtomicU64::new(0), AtomicU64::new(0));
     let limit = Duration::from_secs_f64(args.timeout);
     let shows = args.progress || io::stderr().is_terminal();
@@ -186,8 +186,7 @@ pub fn cp(args: &Args) -> Result<(), CpError> {
     }
     match done {
         Ok(()) => Ok(()),
-        Err(_) if over.load(Ordering::Relaxed) => Err(CpError::Interrupted),
-        Err(e) => Err(CpError::File(name, e)),
+        Err(e) => Err(over.get().map_or_else(|| CpError::File(name, e), |signal| CpError::Interrupted(*signal))),
     }
 }
 

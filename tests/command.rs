@@ -3,8 +3,11 @@
 mod kit;
 
 use kit::{ended, good, open, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// What a rank tells: its variables, and whether its parent (the launcher or its proxy) is preloaded into.
@@ -577,4 +580,51 @@ fn a_wrong_setting_of_the_names_is_a_wrong_command_line() {
     }
     let (code, said) = ended(command(&["ctl", "air", "lanes", "--every", "2"]));
     assert!(code == 2 && said.contains("--watch"), "it says something of --watch alone: {said}");
+}
+
+/// The command, as this line of the shell starts it.
+fn behind(line: &str, c: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line, "sh"]).arg(c.get_program()).args(c.get_args());
+    for (name, value) in c.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
+/// A copy that a signal ends tells by its status which one; what nohup has had ignored ends none.
+#[test]
+fn a_copy_that_is_ended_tells_the_signal() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.join("names").display());
+    // A leader that says nothing.
+    let leader = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut record = record("air");
+    let contact = transports::registry::at_addresses([1; 16], [0; 16], &[leader.local_addr().unwrap()]);
+    contact.encode(&mut record.leader);
+    let _claim = open(&url, "").claim(&record).unwrap();
+    let each = [
+        ("exec \"$@\"", &[Signal::SIGINT][..], 130),
+        ("exec \"$@\"", &[Signal::SIGTERM], 143),
+        ("exec \"$@\"", &[Signal::SIGHUP], 129),
+        ("trap '' HUP; exec \"$@\"", &[Signal::SIGHUP, Signal::SIGTERM], 143),
+    ];
+    for (script, signals, code) in each {
+        let cp = command(&["cp", "air:x", ".", "--naming", &url, "--timeout", "1000"]);
+        let mut c = behind(script, &cp);
+        c.current_dir(&dir.0);
+        let child = c.stderr(Stdio::piped()).spawn().unwrap();
+        // When it dials, it waits for signals.
+        let _line = leader.accept().unwrap();
+        let pid = Pid::from_raw(child.id() as i32);
+        signals.iter().for_each(|signal| kill(pid, *signal).unwrap());
+        let done = child.wait_with_output().unwrap();
+        let said = text(&done);
+        let last = signals.last().unwrap();
+        assert_eq!(done.status.code(), Some(code), "{said}");
+        assert!(said.ends_with(&format!("ended by {last}; nothing of the file is left\n")), "{said}");
+    }
 }

@@ -12,7 +12,7 @@ use super::lanes::{notes, waits};
 use super::words::{brief, silence};
 use crate::output;
 use crate::shown::printable;
-use crate::signals;
+use crate::signals::{self, Over};
 use crate::time::utc;
 use ratatui::Frame;
 use ratatui::backend::TestBackend;
@@ -25,8 +25,6 @@ use ratatui::widgets::{Paragraph, Row, Table};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -69,17 +67,16 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     }
     let mut screen = Screen::new(client.name(), args.every);
     let asks = Asks::new(client, args.job.clone());
-    let over = Arc::new(AtomicBool::new(false));
-    signals::tell(over.clone()).map_err(CtlError::Terminal)?;
+    let over = signals::tell().map_err(CtlError::Terminal)?;
     let (give, take) = channel();
     // It ends with the process, perhaps in the middle of a look.
     std::thread::spawn(move || asks.go_on(every, &give));
     show(&mut screen, &take, &over).map_err(CtlError::Terminal)?;
-    if over.load(Ordering::Relaxed) { Err(CtlError::Interrupted) } else { Ok(()) }
+    if over.get().is_some() { Err(CtlError::Interrupted) } else { Ok(()) }
 }
 
 /// Shows the screen until a key ends it, or a signal.
-fn show(screen: &mut Screen, take: &Receiver<News>, over: &AtomicBool) -> io::Result<()> {
+fn show(screen: &mut Screen, take: &Receiver<News>, over: &Over) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let shown = loop {
         if let Err(e) = terminal.draw(|frame| screen.draw(frame)) {
@@ -90,7 +87,7 @@ fn show(screen: &mut Screen, take: &Receiver<News>, over: &AtomicBool) -> io::Re
             Ok(_) => (),
             Err(e) => break Err(e),
         }
-        if over.load(Ordering::Relaxed) {
+        if over.get().is_some() {
             break Ok(());
         }
         while let Ok(news) = take.try_recv() {

@@ -10,6 +10,7 @@ use super::output::{self, Event, Format};
 use super::plan::Planned;
 use super::policy::{Act, Policy, State};
 use super::state::Own;
+use crate::signals::{self, ENDING, ignores};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -26,8 +27,7 @@ const LOOK: u16 = 100;
 /// How long a job that goes back may take to end: nothing that it still does counts.
 const BACK: Duration = Duration::from_secs(3);
 
-/// The signals that are passed on, and the one of children.
-const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+/// The signals that are passed on, and end nothing.
 const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// What the launch is.
@@ -86,18 +86,10 @@ struct Supervisor<'a> {
 
 /// The signals, blocked from now on. Before any thread is started.
 pub fn signals() -> io::Result<SignalFd> {
-    // What nohup has had ignored stays so.
-    let ignored = |signal: &Signal| *signal == Signal::SIGHUP && ignores(*signal);
-    let all: SigSet = ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]).filter(|s| !ignored(s)).collect();
+    let all = ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]);
+    let all: SigSet = all.filter(|signal| !ignores(*signal)).collect();
     all.thread_block()?;
     Ok(SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
-}
-
-fn ignores(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Runs all jobs, and returns the exit status, and whether they were told to end.
@@ -415,7 +407,7 @@ impl Supervisor<'_> {
         }
         let first = self.failures.iter().min_by_key(|(when, ..)| *when);
         let (status, why) = match (&self.ordered, first) {
-            (Some(Ordered { signal, by, .. }), _) => (128 + *signal as i32 as u8, format!("ended by {by}")),
+            (Some(Ordered { signal, by, .. }), _) => (signals::status(*signal), format!("ended by {by}")),
             (None, Some((_, at, code))) => {
                 (*code, format!("the first to fail was {}, with status {code}", self.members[*at].job.name))
             }
