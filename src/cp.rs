@@ -193,7 +193,7 @@ pub fn cp(args: &Args) -> Result<(), CpError> {
 fn get(client: &Client<'_>, path: &[u8], local: &Path, size: &AtomicU64) -> Result<(), Error> {
     let about = files::look(client, path)?;
     size.store(about.size, Ordering::Relaxed);
-    let local = files::target(local, path);
+    let local = files::target(local, path)?;
     let token: Token = base::ident::random();
     let part = Arc::new(Part::beside(&local, &token, about.size, about.mode, true)?);
     let fetched = files::get(client, path, &about, Share::ALL, &part).map_err(|(_, e)| e);

@@ -19,11 +19,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Where a file of this path goes: into a folder of this side, or to a file.
-pub fn target(local: &Path, path: &[u8]) -> PathBuf {
+/// Where a file of this path goes: into a folder of this side, or to a file's name. What is named as a folder has to be one.
+pub fn target(local: &Path, path: &[u8]) -> Result<PathBuf, Error> {
+    let named = local.as_os_str().as_bytes();
     match Path::new(OsStr::from_bytes(path)).file_name() {
-        Some(name) if local.is_dir() => local.join(name),
-        _ => local.to_owned(),
+        Some(name) if local.is_dir() => Ok(local.join(name)),
+        _ if named.ends_with(b"/") || named.ends_with(b"/.") => {
+            Err(Error::here(Kind::NoSuchFile, format!("'{}': there is no such folder", local.display())))
+        }
+        _ => Ok(local.to_owned()),
     }
 }
 
@@ -284,5 +288,27 @@ pub mod tests {
         assert!(scratch.path("link").is_symlink() && std::fs::read(scratch.path("other")).unwrap() == b"whole");
         let long = "n".repeat(255);
         Part::open(folder(&scratch.0), long.into(), &[1; 16], 0, 0o600, true).unwrap().finish().unwrap();
+    }
+
+    #[test]
+    fn what_is_named_as_a_folder_has_to_be_one() {
+        let scratch = Scratch::new();
+        let (here, file) = (scratch.path("here"), scratch.path("file"));
+        std::fs::create_dir(&here).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let target = |local: &Path, end: &str| {
+            let local = format!("{}{end}", local.display());
+            target(Path::new(&local), b"out/one").map_err(|e| (e.kind, e.text))
+        };
+        for end in ["", "/", "/."] {
+            assert_eq!(target(&here, end), Ok(here.join("one")), "{end}");
+        }
+        for local in [scratch.path("none"), file] {
+            assert_eq!(target(&local, ""), Ok(local.clone()));
+            for end in ["/", "/."] {
+                let why = format!("'{}{end}': there is no such folder", local.display());
+                assert_eq!(target(&local, end), Err((Kind::NoSuchFile, why)));
+            }
+        }
     }
 }

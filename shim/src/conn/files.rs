@@ -235,7 +235,7 @@ impl<'a> Moving<'a> {
             match direction {
                 Direction::Get => {
                     let about = files::look(&client, &path)?;
-                    let local = files::target(&local, &path);
+                    let local = files::target(&local, &path)?;
                     let plan = Plan { path, local, token, about };
                     let part = plan.part(true)?;
                     Ok((plan, Some(part)))
