@@ -81,7 +81,7 @@ fn bad_manifests_are_refused_with_all_that_is_wrong() {
          mpi-connect: nothing is started: 2 problems in coupled.toml\n"
     );
     let said = refused("[job.air]\nranks = 2\nlauncher = 'mpirun.none'\nprogram = './none'\n");
-    assert!(said.contains("coupled.toml:1: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said}");
+    assert!(said.contains("coupled.toml:3: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said}");
     assert!(said.contains(&format!("there is no program ./none in {}", dir.0.display())), "{said}");
     let twice = [job("air", "true", ""), job("air", "true", "")].concat();
     assert!(refused(&twice).starts_with("coupled.toml:6: two jobs are called air; "), "{}", refused(&twice));
@@ -89,6 +89,12 @@ fn bad_manifests_are_refused_with_all_that_is_wrong() {
     assert!(refused(&several).contains("without a launcher one process is started, so ranks = 1"));
     let many = job("air", "true", "cores = 5000");
     assert!(refused(&many).contains("too many cores: 'air' 5000 make 5000, and "), "{}", refused(&many));
+    // The key may be made; its folder is not.
+    let keyed = |key: &str| format!("run = 'a'\nkey = 'file:{key}'\n") + &job("air", "true", "");
+    let said = refused(&keyed("none/key"));
+    assert!(said.starts_with(&format!("coupled.toml:2: key: there is no folder {}/none\n", dir.0.display())), "{said}");
+    let text = good(launch(&dir.0, &keyed("key"), &["--dry-run"]));
+    assert!(text.contains(&format!(" --key file:{}/key ", dir.0.display())), "{text}");
     let (code, said) = ended(kit::command(&["launch", "/nowhere.toml"]));
     assert!(code == 2 && said.contains("reading /nowhere.toml: "), "{code} {said}");
     assert_eq!(ended(kit::command(&["launch"])).0, 2);

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 mod reader;
 mod slurm;
 
-pub use reader::Problem;
+pub use reader::{Lines, Problem};
 pub use slurm::{Needs, Request};
 
 const KEYS: [&str; 9] = ["run", "naming", "key", "ssh", "on-death", "grace", "restarts", "slurm", "job"];
@@ -44,6 +44,7 @@ pub struct Manifest {
     pub run: Option<String>,
     pub naming: Option<String>,
     pub key: Option<String>,
+    pub at: Lines,
     /// What reaches other hosts.
     pub ssh: Vec<String>,
     /// In seconds.
@@ -56,8 +57,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub name: String,
-    /// Where it begins.
-    pub line: usize,
+    pub at: Lines,
     pub launcher: Vec<String>,
     pub ranks: usize,
     pub program: Vec<String>,
@@ -178,6 +178,7 @@ impl Whole<'_> {
             run: self.string(root, "run", ""),
             naming: self.string(root, "naming", ""),
             key: self.string(root, "key", ""),
+            at: self.lines(0, root),
             ssh: self.ssh(root),
             grace: self.seconds(root, "grace").unwrap_or(GRACE),
             slurm: slurm::request(self, root),
@@ -260,7 +261,7 @@ impl Whole<'_> {
         }
         let job = Job {
             name: name.to_owned(),
-            line: self.line(key.span().start),
+            at: self.lines(self.line(key.span().start), table),
             host: self.host(table, &whose),
             directory: self.string(table, "directory", &whose),
             env: self.env(table, &whose),
@@ -391,8 +392,11 @@ impl Whole<'_> {
                     continue;
                 }
             };
-            if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) || text.contains('\0') {
-                self.problem(name.span(), format!("{whose}env: '{}' is no name of a variable", name.get_ref()));
+            if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) {
+                self.problem(name.span(), format!("{whose}env: {:?} is no name of a variable", name.get_ref()));
+            }
+            if text.contains('\0') {
+                self.problem(value.span(), format!("{whose}env.{}: no value of a variable has a NUL", name.get_ref()));
             }
             if let Some(complaint) = base::settings::complaint(name.get_ref(), &text) {
                 self.problem(name.span(), format!("{whose}{complaint}"));
@@ -423,7 +427,7 @@ impl Whole<'_> {
         {
             let names: Vec<_> = stuck.iter().map(|job| job.name.as_str()).collect();
             let what = format!("these jobs wait for each other (after), and none can begin: {}", names.join(", "));
-            self.problems.push(Problem { line: first.line, what });
+            self.problems.push(Problem { line: first.at.begin, what });
         }
     }
 }

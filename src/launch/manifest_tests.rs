@@ -35,7 +35,7 @@ fn a_manifest_is_read() {
         (Some("case7"), Some("file:names"), 2.5)
     );
     let [ocean, air] = &manifest.jobs[..] else { panic!("{:?}", manifest.jobs) };
-    assert_eq!((ocean.name.as_str(), ocean.line, ocean.ranks), ("ocean", 8, 2), "in the order of the text");
+    assert_eq!((ocean.name.as_str(), ocean.at.begin, ocean.ranks), ("ocean", 8, 2), "in the order of the text");
     assert_eq!(ocean.launcher, ["mpirun.openmpi", "--mca", "btl self,vader"]);
     assert_eq!(ocean.program, ["./ocean", "name list"]);
     assert_eq!((ocean.on_death, ocean.restart, ocean.restarts), (OnDeath::Keep, Some(Restart::Checkpoint), 1));
@@ -93,7 +93,9 @@ fn values_are_judged() {
         ("restart = 'always'", "restart = 'always': \"checkpoint\" or \"alone\" is expected"),
         ("on-death = 'restart'", "on-death = 'restart': \"end\" or \"keep\" is expected"),
         ("env = ['A=1']", "env: a table is expected, such as { OMP_NUM_THREADS = \"4\" }"),
-        ("env = { 'A=B' = '1' }", "env: 'A=B' is no name of a variable"),
+        ("env = { 'A=B' = '1' }", "env: \"A=B\" is no name of a variable"),
+        ("env = { \"A\\u0000\" = '1' }", "env: \"A\\0\" is no name of a variable"),
+        ("env = { C = \"n\\u0000x\" }", "env.C: no value of a variable has a NUL"),
         (
             "env = { MPI_CONNECT_TIMEOT = '5' }",
             "MPI_CONNECT_TIMEOT means nothing; MPI_CONNECT_TIMEOUT was perhaps meant",

@@ -94,17 +94,19 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
     let (here, elsewhere): (Vec<&Job>, Vec<&Job>) = manifest.jobs.iter().partition(|job| job.host.is_none());
     let wanted: Vec<_> = here.iter().map(|job| (job.name.as_str(), job.cores.as_ref())).collect();
     let cores = cores::assign(&wanted, &place.cores).unwrap_or_else(|all| {
-        problems.extend(all.into_iter().map(|(at, what)| Problem { line: here[at].line, what }));
+        problems.extend(all.into_iter().map(|(at, what)| Problem { line: here[at].at.of("cores"), what }));
         vec![None; wanted.len()]
     });
     let mut cores: BTreeMap<&str, _> = here.iter().map(|job| job.name.as_str()).zip(cores).collect();
     for job in &elsewhere {
         let others = elsewhere.iter().take_while(|other| other.name != job.name).filter(|other| other.host == job.host);
-        problems.extend(others.filter_map(|other| shared(job, other)).map(|what| Problem { line: job.line, what }));
+        problems.extend(
+            others.filter_map(|other| shared(job, other)).map(|what| Problem { line: job.at.of("cores"), what }),
+        );
     }
     let shares = place.allocation.as_ref().map(|allocation| slurm::divide(&manifest.jobs, allocation));
     let shares = shares.unwrap_or(Ok(vec![Share::default(); manifest.jobs.len()])).unwrap_or_else(|all| {
-        let problem = |(at, what)| named(&manifest.jobs[at], what);
+        let problem = |(at, what)| named(&manifest.jobs[at], ("slurm", what));
         problems.extend(all.into_iter().map(problem));
         vec![Share::default(); manifest.jobs.len()]
     });
@@ -112,7 +114,10 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
     if let Some(first) = first
         && place.naming == place.private
     {
-        problems.push(Problem { line: first.line, what: NO_COMMON_NAMES.into() });
+        problems.push(Problem { line: first.at.of("host"), what: NO_COMMON_NAMES.into() });
+    }
+    if let Some(what) = place.key.as_deref().filter(|_| !here.is_empty()).and_then(key_folder) {
+        problems.push(Problem { line: manifest.at.of("key"), what });
     }
     let mut jobs = Vec::new();
     for (job, share) in manifest.jobs.iter().zip(&shares) {
@@ -122,7 +127,7 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
         }
         match planned(job, cores.remove(job.name.as_str()).flatten(), share, place) {
             Ok(planned) => jobs.push(planned),
-            Err(all) => problems.extend(all.into_iter().map(|what| named(job, what))),
+            Err(all) => problems.extend(all.into_iter().map(|wrong| named(job, wrong))),
         }
     }
     problems.sort();
@@ -132,25 +137,30 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
 pub const NO_COMMON_NAMES: &str =
     "jobs on several hosts need a place for names that all reach: naming = \"file:DIR\" or \"tcp://HOST:PORT\"";
 
-fn named(job: &Job, what: String) -> Problem {
-    Problem { line: job.line, what: format!("job '{}': {what}", job.name) }
+/// What is wrong with a job, and the key that says so.
+type Wrong = (&'static str, String);
+
+fn named(job: &Job, (key, what): Wrong) -> Problem {
+    Problem { line: job.at.of(key), what: format!("job '{}': {what}", job.name) }
 }
 
-fn planned(
-    job: &Job,
-    cores: Option<BTreeSet<usize>>,
-    share: &Share,
-    place: &Place<'_>,
-) -> Result<Planned, Vec<String>> {
+/// A key's file may be made, and its folder is not.
+fn key_folder(key: &str) -> Option<String> {
+    let folder = Path::new(key.strip_prefix("file:")?).parent()?;
+    (!folder.is_dir()).then(|| format!("key: there is no folder {}", folder.display()))
+}
+
+fn planned(job: &Job, cores: Option<BTreeSet<usize>>, share: &Share, place: &Place<'_>) -> Result<Planned, Vec<Wrong>> {
     let mut problems = Vec::new();
     let path = job.env.get("PATH").map_or_else(launcher::path, OsString::from);
     let directory = place.folder.join(job.directory.as_deref().unwrap_or("."));
     let directory: PathBuf = directory.components().collect();
     if !directory.is_dir() {
-        problems.push(format!("directory: there is no folder {}", directory.display()));
+        problems.push(("directory", format!("directory: there is no folder {}", directory.display())));
     } else {
         let words = std::iter::once(&job.program).chain(job.more.iter().map(|more| &more.words));
-        problems.extend(words.filter_map(|words| program(&words[0], &directory, &path).err()));
+        let wrong = words.filter_map(|words| program(&words[0], &directory, &path).err());
+        problems.extend(wrong.map(|what| ("program", what)));
     }
     let at = position(&job.launcher);
     let word = &job.launcher[at];
@@ -162,14 +172,14 @@ fn planned(
     let kind = match kind {
         Ok(kind) => kind,
         Err(e) => {
-            problems.push(format!("launcher: {e}; {}", found(&path)));
+            problems.push(("launcher", format!("launcher: {e}; {}", found(&path))));
             return Err(problems);
         }
     };
     let launcher = match words(job, at, kind, share) {
         Ok(words) => words,
-        Err(what) => {
-            problems.push(what);
+        Err(wrong) => {
+            problems.push(wrong);
             return Err(problems);
         }
     };
@@ -305,36 +315,39 @@ fn position(words: &[String]) -> usize {
 }
 
 /// The launcher's words with the number of ranks in them, and [`None`] for the program.
-fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<String>>, String> {
+fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<String>>, Wrong> {
     let is_one = Several::of(job, kind, &job.launcher[at]) != Several::Contexts;
     let ranks = if is_one { all_ranks(job) } else { job.ranks }.to_string();
     let words = &job.launcher[at..];
     if words == ["{program}"] && all_ranks(job) != 1 {
-        return Err(format!("ranks = {ranks}: without a launcher one process is started, so ranks = 1"));
+        return Err(("ranks", format!("ranks = {ranks}: without a launcher one process is started, so ranks = 1")));
     }
     let has = |inner: &str| words.iter().any(|word| word.contains(inner));
     if has("{nodes}") && share.nodes.is_none() {
-        return Err("launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm".into());
+        let what = "launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm";
+        return Err(("launcher", what.into()));
     }
     if has("{program}") {
         if share.nodes.is_some() && !has("{nodes}") {
-            return Err("slurm: the launcher has to say where the nodes go: {nodes}".into());
+            return Err(("slurm", "slurm: the launcher has to say where the nodes go: {nodes}".into()));
         }
         let nodes = share.nodes.as_deref().unwrap_or_default().join(",");
         let fill = |word: &String| word.replace("{ranks}", &ranks).replace("{nodes}", &nodes);
         return Ok(words.iter().map(|word| (word != "{program}").then(|| fill(word))).collect());
     }
     if matches!(kind, Kind::Plain | Kind::Unknown) {
-        return Err(format!(
+        let what = format!(
             "launcher: {} is no launcher that is known here; say where ranks and program go: \"{} -n {{ranks}} {{program}}\"",
             words[0],
             words.join(" ")
-        ));
+        );
+        return Err(("launcher", what));
     }
     if let Some(said) = words.iter().find(|word| ["-n", "-np", "--np", "-c", "--ntasks"].contains(&word.as_str())) {
         // With LAM's and Open MPI's launchers -c is a number of ranks too; with srun it is one of cores.
         if said != "-c" || matches!(kind, Kind::Lam | Kind::Orte) {
-            return Err(format!("launcher: {said} stands there, and the number of ranks is added by itself: {ranks}"));
+            let what = format!("launcher: {said} stands there, and the number of ranks is added by itself: {ranks}");
+            return Err(("launcher", what));
         }
     }
     let mut all = vec![words[0].clone()];
@@ -342,7 +355,7 @@ fn words(job: &Job, at: usize, kind: Kind, share: &Share) -> Result<Vec<Option<S
     if matches!(kind, Kind::Orte | Kind::Prte) && !words.iter().any(|word| word.contains("bind-to")) {
         all.extend(["--bind-to".into(), "none".into()]);
     }
-    all.extend(nodes(job, kind, share, words)?);
+    all.extend(nodes(job, kind, share, words).map_err(|what| ("slurm", what))?);
     all.extend_from_slice(&words[1..]);
     all.extend([if kind == Kind::Slurm { "-n" } else { "-np" }.into(), ranks]);
     Ok(all.into_iter().map(Some).chain([None]).collect())

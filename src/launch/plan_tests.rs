@@ -62,29 +62,30 @@ fn launchers_are_told_how_many_ranks_there_are() {
         alone("ranks = 1").unwrap()[0].words(&["W".into()]).ends_with(&["W", "sh", "-c", "true"].map(String::from))
     );
     let told = alone("ranks = 2").unwrap_err();
-    assert_eq!(told, ["1: job 'air': ranks = 2: without a launcher one process is started, so ranks = 1"]);
+    assert_eq!(told, ["3: job 'air': ranks = 2: without a launcher one process is started, so ranks = 1"]);
 }
 
 #[test]
 fn what_cannot_be_started_is_told() {
-    for (launcher, more, what) in [
+    for (launcher, more, line, what) in [
         (
             "aprun",
             "",
+            2,
             "launcher: aprun is no launcher that is known here; say where ranks and program go: \"aprun -n {ranks} {program}\"",
         ),
-        ("mpirun.mpich -n 4", "", "launcher: -n stands there, and the number of ranks is added by itself: 2"),
-        ("mpirun.openmpi", "directory = 'no/where'", "directory: there is no folder /no/where"),
+        ("mpirun.mpich -n 4", "", 2, "launcher: -n stands there, and the number of ranks is added by itself: 2"),
+        ("mpirun.openmpi", "directory = 'no/where'", 5, "directory: there is no folder /no/where"),
     ] {
-        assert_eq!(planned(&job(launcher, more), &[]).unwrap_err(), [format!("1: job 'air': {what}")]);
+        assert_eq!(planned(&job(launcher, more), &[]).unwrap_err(), [format!("{line}: job 'air': {what}")]);
     }
     let text = "[job.air]\nlauncher = 'mpirun.none'\nranks = 2\nprogram = './none'\ndirectory = 'tmp'\n";
     let said = planned(text, &[]).unwrap_err();
-    assert!(said[0].starts_with("1: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said:?}");
-    assert_eq!(said[1], "1: job 'air': there is no program ./none in /tmp");
+    assert!(said[0].starts_with("2: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said:?}");
+    assert_eq!(said[1], "4: job 'air': there is no program ./none in /tmp");
     let many = "[job.a]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 6\n\
                 [job.b]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 3\n";
-    assert_eq!(planned(many, &[]).unwrap_err(), ["6: too many cores: 'a' 6, 'b' 3 make 9, and 8 may be used here"]);
+    assert_eq!(planned(many, &[]).unwrap_err(), ["10: too many cores: 'a' 6, 'b' 3 make 9, and 8 may be used here"]);
 }
 
 #[test]
@@ -158,5 +159,5 @@ fn launchers_are_told_of_their_part_of_an_allocation() {
         assert_eq!(line(launcher, slurm, is_heterogeneous), Err(format!("job 'ocean': {said}")));
     }
     let text = "launcher: {nodes} is filled in where the job has nodes of an allocation of Slurm";
-    assert_eq!(planned(&job("start {nodes} {program}", ""), &[]).unwrap_err(), [format!("1: job 'air': {text}")]);
+    assert_eq!(planned(&job("start {nodes} {program}", ""), &[]).unwrap_err(), [format!("2: job 'air': {text}")]);
 }

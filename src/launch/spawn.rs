@@ -88,7 +88,7 @@ fn put_programs(job: &mut Job, programs: &[Program], folder: &Path, here: &Path,
         let directory = directory.unwrap_or_else(|| here.to_owned());
         let mut words = program.words.clone();
         if words[0].is_empty() {
-            if job.line == 0 || job.program == ["-"] {
+            if job.at.begin == 0 || job.program == ["-"] {
                 return Err("the program has no name".into());
             }
             let own = std::mem::take(&mut words);

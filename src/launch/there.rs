@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(there.words, ["ssh", "-o", "BatchMode=yes", "n1", "/bin/mpi-connect", "launch", "--there"]);
         let sent = manifest::read(&there.manifest).unwrap();
         let mut job = whole.jobs[0].clone();
-        (job.host, job.line, job.directory) = (None, sent.jobs[0].line, Some("/home".into()));
+        (job.host, job.at, job.directory) = (None, sent.jobs[0].at.clone(), Some("/home".into()));
         assert_eq!(sent.jobs, [job]);
         assert_eq!((sent.run.as_deref(), sent.key.as_deref(), sent.grace), (Some("r"), Some("file:/k"), 10.0));
     }

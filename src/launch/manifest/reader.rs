@@ -1,14 +1,29 @@
 //! What the reading of every part of a manifest needs: values of keys, and what is wrong with them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// One thing that is wrong. Line 0: the whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     pub line: usize,
     pub what: String,
+}
+
+/// The lines of a table: where it begins, and where its keys are. 0: the whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lines {
+    pub begin: usize,
+    keys: BTreeMap<String, usize>,
+}
+
+impl Lines {
+    /// That of a key, or where the table begins if it does not have that one.
+    pub fn of(&self, key: &str) -> usize {
+        self.keys.get(key).copied().unwrap_or(self.begin)
+    }
 }
 
 pub(super) struct Reader<'t> {
@@ -25,6 +40,11 @@ impl Reader<'_> {
 
     pub(super) fn problem(&mut self, at: Range<usize>, what: String) {
         self.problems.push(Problem { line: self.line(at.start), what });
+    }
+
+    pub(super) fn lines(&self, begin: usize, table: &DeTable<'_>) -> Lines {
+        let line = |key: &Spanned<DeString<'_>>| (key.get_ref().to_string(), self.line(key.span().start));
+        Lines { begin, keys: table.keys().map(line).collect() }
     }
 
     /// Tells of keys that mean nothing.
