@@ -65,6 +65,34 @@ fn commands_are_shown() {
     assert!(done.status.success(), "{}", text(&done));
 }
 
+/// A path of a launcher counts from the job's directory, as that of a program does, wherever the command is called.
+#[test]
+fn a_launcher_is_found_from_the_jobs_directory() {
+    let dir = Folder::new();
+    let script = |folder: &Path, status: u8| {
+        fs::create_dir_all(folder).unwrap();
+        let file = folder.join("lau.sh");
+        fs::write(&file, format!("#!/bin/sh\nshift; [ {status} = 0 ] && exec \"$@\"; exit {status}\n")).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script(&dir.0, 0);
+    script(&dir.0.join("sub"), 5);
+    fs::create_dir(dir.0.join("none")).unwrap();
+    let manifest = |more: &str| job("air", "true", more).replace("'{program}'", "'./lau.sh {ranks} {program}'");
+    let path = dir.0.join("coupled.toml");
+    for (more, code) in [("", 0), ("directory = 'sub'", 5), ("directory = 'none'", 2)] {
+        for from in [&*dir.0, Path::new("/")] {
+            fs::write(&path, manifest(more)).unwrap();
+            let mut c = kit::command(&["launch", path.to_str().unwrap()]);
+            c.current_dir(from).env("MPI_CONNECT_LIB", library()).env_remove("LD_PRELOAD");
+            c.env("MPI_CONNECT_NAMING", format!("file:{}", dir.0.join("names").display()));
+            let (status, said) = ended(c);
+            assert_eq!(status, code, "{more} {}: {said}", from.display());
+            assert_eq!(said.contains("no program "), code == 2, "{said}");
+        }
+    }
+}
+
 #[test]
 fn bad_manifests_are_refused_with_all_that_is_wrong() {
     let dir = Folder::new();

@@ -167,7 +167,7 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, share: &Share, place: &Pla
     // The program stands alone: there is no launcher.
     let kind = match word.as_str() {
         "{program}" => Ok(Kind::Plain),
-        _ => (place.recognise)(OsStr::new(word), &path),
+        _ => (place.recognise)(&told(word, &directory), &path),
     };
     let kind = match kind {
         Ok(kind) => kind,
@@ -406,8 +406,12 @@ fn program(word: &str, directory: &Path, path: &OsStr) -> Result<(), String> {
 }
 
 fn find(word: &str, directory: &Path, path: &OsStr) -> Result<PathBuf, FindError> {
-    let told = if word.contains('/') { directory.join(word).into_os_string() } else { word.into() };
-    launcher::find_in(&told, path)
+    launcher::find_in(&told(word, directory), path)
+}
+
+/// A path counts from the directory, where the job is started; a name does not.
+fn told(word: &str, directory: &Path) -> OsString {
+    if word.contains('/') { directory.join(word).into_os_string() } else { word.into() }
 }
 
 /// What may be meant instead.
