@@ -8,6 +8,8 @@ use nix::unistd::Pid;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 /// What a rank tells: its variables, and whether its parent (the launcher or its proxy) is preloaded into.
@@ -582,10 +584,10 @@ fn a_wrong_setting_of_the_names_is_a_wrong_command_line() {
     assert!(code == 2 && said.contains("--watch"), "it says something of --watch alone: {said}");
 }
 
-/// The command, as this line of the shell starts it.
+/// The command, as this line of the shell starts it. Whoever runs the tests may ignore signals.
 fn behind(line: &str, c: &Command) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", line, "sh"]).arg(c.get_program()).args(c.get_args());
+    let mut shell = Command::new("env");
+    shell.args(["--default-signal=HUP,INT,TERM", "sh", "-c", line, "sh"]).arg(c.get_program()).args(c.get_args());
     for (name, value) in c.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -595,6 +597,18 @@ fn behind(line: &str, c: &Command) -> Command {
     shell
 }
 
+/// What `look` finds, in a minute at most.
+fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
 /// A copy that a signal ends tells by its status which one; what nohup has had ignored ends none.
 #[test]
 fn a_copy_that_is_ended_tells_the_signal() {
@@ -602,6 +616,7 @@ fn a_copy_that_is_ended_tells_the_signal() {
     let url = format!("file:{}", dir.0.join("names").display());
     // A leader that says nothing.
     let leader = TcpListener::bind("127.0.0.1:0").unwrap();
+    leader.set_nonblocking(true).unwrap();
     let mut record = record("air");
     let contact = transports::registry::at_addresses([1; 16], [0; 16], &[leader.local_addr().unwrap()]);
     contact.encode(&mut record.leader);
@@ -616,11 +631,12 @@ fn a_copy_that_is_ended_tells_the_signal() {
         let cp = command(&["cp", "air:x", ".", "--naming", &url, "--timeout", "1000"]);
         let mut c = behind(script, &cp);
         c.current_dir(&dir.0);
-        let child = c.stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = c.stderr(Stdio::piped()).spawn().unwrap();
         // When it dials, it waits for signals.
-        let _line = leader.accept().unwrap();
+        let _line = awaited("a copy that dials", || leader.accept().ok());
         let pid = Pid::from_raw(child.id() as i32);
         signals.iter().for_each(|signal| kill(pid, *signal).unwrap());
+        awaited("the end of a copy", || child.try_wait().unwrap());
         let done = child.wait_with_output().unwrap();
         let said = text(&done);
         let last = signals.last().unwrap();
