@@ -267,14 +267,16 @@ struct Added {
     entries: i64,
     /// The room for looking at an array.
     looking: i64,
+    /// The room for memory that the call takes.
+    memory: i64,
 }
 
 impl Added {
     fn most(&self) -> i64 {
-        ADDED * self.entries
+        ADDED * self.entries + self.memory
     }
     fn most_joined(&self) -> i64 {
-        ADDED_JOINED * self.entries + self.looking
+        ADDED_JOINED * self.entries + self.looking + self.memory
     }
 }
 
@@ -296,7 +298,10 @@ fn each_call(mpi: &'static Mpi, language: &str, program: &Path, calls: &[&str]) 
         let entries = passed(mpi, language, call);
         // Of the 65 entries in Open MPI's Fortran one looks at the array.
         let looking = if *call == "Waitall" { looking() * entries.min(3) } else { 0 };
-        Added { native: of(&without, "none"), none, ten, entries, looking }
+        // LAM's own allocator does not serve with the library (docs/design.md). The other one takes fewer instructions or more, by what
+        // was freed before.
+        let memory = if mpi.name == "lam" && *call == "Isend" { 100 } else { 0 };
+        Added { native: of(&without, "none"), none, ten, entries, looking, memory }
     };
     calls.iter().map(count).collect()
 }
@@ -338,11 +343,11 @@ fn instructions_added_per_call() {
             }
             let mut row = vec![format!("{} {language}", mpi.name)];
             for (call, cost) in CALLS.iter().zip(&added) {
-                let Added { native, none, ten, entries, looking } = *cost;
-                if looking == 0 {
+                let Added { native, none, ten, entries, looking, memory } = *cost;
+                if looking == 0 && memory == 0 {
                     let each = |added: i64| (added + entries - 1) / entries;
                     most = [most[0].max(each(none)), most[1].max(each(ten))];
-                } else if entries == 1 {
+                } else if entries == 1 && looking > 0 {
                     most_looking = most_looking.max(ten);
                 }
                 if none > cost.most() || ten > cost.most_joined() {
