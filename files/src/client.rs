@@ -59,7 +59,7 @@ pub struct Client<'a> {
     way: &'a dyn Way,
     /// How long nothing may move.
     limit: Duration,
-    /// Bytes that have moved, and when some moved last: milliseconds since the beginning.
+    /// Bytes that have moved, and when some did last, or one began to try: milliseconds since the beginning.
     moved: &'a AtomicU64,
     last: AtomicU64,
     began: Instant,
@@ -91,7 +91,8 @@ impl<'a> Client<'a> {
 
     /// Has `step` go on over a connection, and over another one when it breaks.
     pub(crate) fn keep_trying<T>(&self, mut step: impl FnMut(&mut Line<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let (began, mut moved) = (self.elapsed(), self.moved.load(Ordering::Relaxed));
+        self.last.store(self.elapsed(), Ordering::Relaxed);
+        let mut moved = self.moved.load(Ordering::Relaxed);
         let (mut rest, mut damaged, mut refused) = (REST, 0, None);
         let is_over = || self.way.is_over() || self.way.is_held();
         loop {
@@ -122,8 +123,7 @@ impl<'a> Client<'a> {
             if self.way.contact().is_none() || is_dead {
                 return Err(self.gone());
             }
-            let still =
-                Duration::from_millis(self.elapsed().saturating_sub(began.max(self.last.load(Ordering::Relaxed))));
+            let still = Duration::from_millis(self.elapsed() - self.last.load(Ordering::Relaxed));
             if still >= self.limit && !self.way.is_held() {
                 let text = format!("nothing has moved for {} s: {e}", still.as_secs());
                 return Err(Error { kind: Kind::TimedOut, side: Side::There, text });

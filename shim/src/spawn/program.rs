@@ -35,7 +35,12 @@ pub struct Command {
 
 /// Whether this library is to start them.
 pub fn is_asked(commands: &[Command]) -> bool {
-    commands.iter().any(|command| Info::of(command.info).all().iter().any(|(key, _)| key.starts_with(OWN)))
+    commands.iter().any(|command| !own_keys(Info::of(command.info)).is_empty())
+}
+
+/// The keys that are meant for this library.
+fn own_keys(info: Info) -> Vec<String> {
+    info.all().into_iter().map(|(key, _)| key).filter(|key| key.starts_with(OWN)).collect()
 }
 
 /// How many processes are asked for, and so error codes.
@@ -60,8 +65,7 @@ impl Call {
         for command in commands {
             let info = Info::of(command.info);
             let known = [LAUNCHER, MANIFEST, JOB];
-            let unknown = |(key, _): &(String, String)| key.starts_with(OWN) && !known.contains(&key.as_str());
-            if let Some((key, _)) = info.all().iter().find(|pair| unknown(pair)) {
+            if let Some(key) = own_keys(info).iter().find(|key| !known.contains(&key.as_str())) {
                 return Err(spawn(format!("{key}: there is no such key, but {}", known.join(", "))));
             }
             // SAFETY: the caller's promise.

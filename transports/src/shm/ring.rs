@@ -218,11 +218,6 @@ impl Producer {
         }
     }
 
-    /// Whether the consumer has consumed something since its index was last read, which this is not for.
-    pub(super) fn has_moved<G: SegmentView>(&self, view: &G) -> bool {
-        view.load(self.plan.index, Acquire) != self.head
-    }
-
     /// Whether the consumer has consumed all that was published.
     pub(super) fn is_read<G: SegmentView>(&self, view: &G) -> bool {
         view.load(self.plan.index, Acquire) == self.tail
@@ -230,7 +225,7 @@ impl Producer {
 
     /// Whether the last push found no room, and the consumer has consumed nothing since.
     pub(super) fn is_stuck<G: SegmentView>(&self, view: &G) -> bool {
-        self.stuck && !self.has_moved(view)
+        self.stuck && view.load(self.plan.index, Acquire) == self.head
     }
 
     /// Asks the consumer to ring our doorbell when it has consumed all frames. Returns false if that was asked already.

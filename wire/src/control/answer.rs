@@ -118,40 +118,28 @@ impl Answer {
     }
 }
 
+/// What has become of it, as a number, and the words that are told of it.
+fn put_words(out: &mut Vec<u8>, number: u8, words: &str) {
+    out.put_u8(number);
+    put_text(out, words, MAX_WORDS);
+}
+
 impl Outcome {
     fn encode(&self, out: &mut Vec<u8>) {
         out.put_u32(self.rank);
         match &self.what {
-            What::Done(how) => {
-                out.put_u8(numbers::DONE);
-                put_text(out, how, MAX_WORDS);
-            }
+            What::Done(how) => put_words(out, numbers::DONE, how),
             What::Report(report) => {
                 out.put_u8(numbers::REPORT);
                 report.encode(out);
             }
-            What::Refused(why) => {
-                out.put_u8(numbers::REFUSED);
-                put_text(out, why, MAX_WORDS);
-            }
+            What::Refused(why) => put_words(out, numbers::REFUSED, why),
             What::NotAnswering => out.put_u8(numbers::NOT_ANSWERING),
-            What::Dead(why) => {
-                out.put_u8(numbers::DEAD);
-                put_text(out, why, MAX_WORDS);
-            }
-            What::Left(how) => {
-                out.put_u8(numbers::LEFT_JOB);
-                put_text(out, how, MAX_WORDS);
-            }
+            What::Dead(why) => put_words(out, numbers::DEAD, why),
+            What::Left(how) => put_words(out, numbers::LEFT_JOB, how),
             What::Overtaken => out.put_u8(numbers::OVERTAKEN),
-            What::UnderWay(how) => {
-                out.put_u8(numbers::UNDER_WAY);
-                put_text(out, how, MAX_WORDS);
-            }
-            What::NoPair(which) => {
-                out.put_u8(numbers::NO_PAIR);
-                put_text(out, which, MAX_WORDS);
-            }
+            What::UnderWay(how) => put_words(out, numbers::UNDER_WAY, how),
+            What::NoPair(which) => put_words(out, numbers::NO_PAIR, which),
         }
     }
 
