@@ -8,7 +8,7 @@
 #include <malloc.h>
 
 struct having {
-    long resident_kib, allocated_kib, descriptors, threads, files;
+    long resident_kib, allocated_kib, descriptors, mappings, threads, files;
 };
 
 static long entries(const char *path)
@@ -33,17 +33,33 @@ static long files(const char *path)
     return n;
 }
 
-/* Exact, unlike what /proc/self/status says. */
+/* The sum of the numbers behind `key`, or how many lines have it where `counts`, in a file of /proc/self. */
+static long proc_self(const char *name, const char *key, int counts)
+{
+    char line[512];
+    long sum = 0;
+    FILE *f = fopen(name, "r");
+    CHECK(f != NULL, "%s cannot be read", name);
+    while (f && fgets(line, sizeof line, f)) {
+        const char *found = strstr(line, key);
+        if (found) sum += counts ? 1 : atol(found + strlen(key));
+    }
+    if (f) fclose(f);
+    return sum;
+}
+
+/* The process's own pages. Pages of files and of the MPI's shared segments are not counted: how many of them a process has
+ * touched says nothing of what it keeps. */
 static long resident_kib(void)
 {
-    char line[256];
-    long kib = -1;
     malloc_trim(0);
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "Rss:", 4)) kib = atol(line + 4);
-    if (f) fclose(f);
-    return kib;
+    return proc_self("/proc/self/smaps_rollup", "Anonymous:", 0); /* exact, unlike what /proc/self/status says */
+}
+
+/* The library's shared segments. */
+static long mappings(void)
+{
+    return proc_self("/proc/self/maps", "memfd:mpi_connect", 1);
 }
 
 /* How many more communicators the MPI can make. Open MPI and LAM have no limit that is soon reached, but number them from
@@ -72,8 +88,7 @@ UNUSED static long communicators(void)
     return result;
 }
 
-/* By glibc's malloc: a leak may fill holes for long before another page is touched. LAM brings an allocator of its own, of
- * which this says nothing. */
+/* By glibc's malloc: a leak may fill holes for long before another page is touched. */
 static long allocated_kib(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -87,6 +102,7 @@ UNUSED static struct having look(void)
     now.resident_kib = resident_kib();
     now.allocated_kib = allocated_kib();
     now.descriptors = entries("/proc/self/fd") - 1; /* not the one that looks */
+    now.mappings = mappings();
     now.threads = entries("/proc/self/task");
     now.files = naming ? files(naming + strlen("file:")) : 0;
     return now;
@@ -94,14 +110,14 @@ UNUSED static struct having look(void)
 
 UNUSED static void say(int round, const struct having *h)
 {
-    printf("HAS rank %d round %d resident %ld allocated %ld descriptors %ld threads %ld files %ld\n", kit_rank, round,
-           h->resident_kib, h->allocated_kib, h->descriptors, h->threads, h->files);
+    printf("HAS rank %d round %d resident %ld allocated %ld descriptors %ld mappings %ld threads %ld files %ld\n", kit_rank, round,
+           h->resident_kib, h->allocated_kib, h->descriptors, h->mappings, h->threads, h->files);
     fflush(stdout);
 }
 
 UNUSED static int has_more(const struct having *now, const struct having *most)
 {
-    return now->descriptors > most->descriptors || now->threads > most->threads;
+    return now->descriptors > most->descriptors || now->mappings > most->mappings || now->threads > most->threads;
 }
 
 /* The names of all threads. */

@@ -49,6 +49,7 @@ int main(int argc, char **argv)
         if (round == 1) free_before = communicators(); /* the library has made its own by now */
     }
     CHECK(now.descriptors <= then.descriptors, "%ld descriptors, not %ld", now.descriptors, then.descriptors);
+    CHECK(now.mappings <= then.mappings, "%ld mappings, not %ld", now.mappings, then.mappings);
     CHECK(now.threads <= then.threads, "%ld threads, not %ld: %s", now.threads, then.threads, thread_names());
     SAME(now.files, then.files);
     SAME(communicators(), free_before);

@@ -345,6 +345,7 @@ int main(int argc, char **argv)
         if (round == first - 1) free_before = communicators(); /* counting takes memory too */
     }
     CHECK(now.descriptors <= then.descriptors, "%ld descriptors, not %ld", now.descriptors, then.descriptors);
+    CHECK(now.mappings <= then.mappings, "%ld mappings, not %ld", now.mappings, then.mappings);
     SAME(now.threads, then.threads);
     SAME(now.files, then.files);
     SAME(communicators(), free_before);
