@@ -3,13 +3,9 @@
  *   many joined OWN_NAME OTHER_NAME SECONDS
  * The ranks of one side wait in MPI_Recv for so long, while those of the other sleep. */
 #include "bench.h"
-#include <mpi.h>
-#include <mpi_connect.h>
+#include "joined.h"
 #include <sys/resource.h>
 #include <unistd.h>
-#pragma weak MPI_Conn_register
-#pragma weak MPI_Conn_intercomm_create
-#pragma weak MPI_Conn_remove
 
 static const char *in_folder(const char *job, const char *when, int rank)
 {

@@ -4,18 +4,14 @@
  * The functions that are counted stand in front of the C library's. What the MPI below sends on sockets meanwhile counts
  * too: within a host it sends nothing there. */
 #include "bench.h"
+#include "joined.h"
 #include <dlfcn.h>
 #include <errno.h>
-#include <mpi.h>
-#include <mpi_connect.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#pragma weak MPI_Conn_register
-#pragma weak MPI_Conn_intercomm_create
-#pragma weak MPI_Conn_remove
 
 enum { CONNECTIONS, MESSAGES, BYTES, COUNTS };
 static _Atomic long counts[COUNTS];

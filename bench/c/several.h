@@ -2,14 +2,7 @@
 #ifndef SEVERAL_H
 #define SEVERAL_H
 
-#include <mpi.h>
-#ifndef BENCH_NATIVE
-#include <mpi_connect.h>
-/* Not linked with the library: LD_PRELOAD fills these in. */
-#pragma weak MPI_Conn_register
-#pragma weak MPI_Conn_intercomm_create
-#pragma weak MPI_Conn_remove
-#endif
+#include "joined.h"
 
 /* Where the other side is; this side alone; the rank in it, and the rank in `comm` of the other side's first one. */
 static MPI_Comm comm, side_comm;
@@ -31,16 +24,9 @@ static void several_connect(int *argc, char ***argv, int left, int right, int th
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     comm = side_comm = MPI_COMM_WORLD;
     if (joined) {
-#ifndef BENCH_NATIVE
-        int handle;
         channel.side = strcmp(words[2], words[3]) > 0;
         if (ranks != (channel.side ? right : left)) fail("another number of ranks");
-        MPI_Conn_register(words[2], MPI_COMM_WORLD, &handle);
-        MPI_Conn_intercomm_create(handle, words[3], &comm);
-        MPI_Conn_remove(handle);
-#else
-        fail("compiled for one job");
-#endif
+        comm = join(words[2], words[3]);
     } else {
         if (ranks != left + right) fail("another number of ranks");
         channel.side = rank >= left;

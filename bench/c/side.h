@@ -2,14 +2,7 @@
 #ifndef SIDE_H
 #define SIDE_H
 
-#include <mpi.h>
-#ifndef BENCH_NATIVE
-#include <mpi_connect.h>
-/* Not linked with the library: LD_PRELOAD fills these in. */
-#pragma weak MPI_Conn_register
-#pragma weak MPI_Conn_intercomm_create
-#pragma weak MPI_Conn_remove
-#endif
+#include "joined.h"
 
 /* Where the other side is. */
 static MPI_Comm comm;
@@ -42,15 +35,8 @@ static void connect_sides(int *argc, char ***argv, int joined, const char *own, 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     comm = MPI_COMM_WORLD;
     if (joined) {
-#ifndef BENCH_NATIVE
-        int handle;
         if (ranks != 1) fail("a side is a job of one rank");
-        MPI_Conn_register(own, MPI_COMM_WORLD, &handle);
-        MPI_Conn_intercomm_create(handle, name_of_other, &comm);
-        MPI_Conn_remove(handle);
-#else
-        fail("compiled for one job");
-#endif
+        comm = join(own, name_of_other);
     } else {
         if (ranks != 2) fail("one job has two ranks");
         if (rank != channel.side) fail("the launcher told another rank");
