@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(Tail::decode(&bytes[1..]), Ok(None));
         assert_eq!(Tail::decode(&bytes[..TAIL - 1]), Err(Malformed));
         let mut other = bytes.clone();
-        other[0] = 2;
+        other[0] = LAYOUT as u8 + 1;
         assert_eq!(Tail::decode(&other), Ok(None));
         bytes[5] = 9;
         assert_eq!(Tail::decode(&bytes), Err(Malformed));

@@ -7,6 +7,7 @@
 use super::doorbells;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
 use crate::memory::modelled::{Modelled, check};
+use base::protocol::shared::SLOT;
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
@@ -15,11 +16,11 @@ const DIRECT: usize = 8;
 
 /// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
-    Plan { index: 0, slots_at: 16, slots, data_at: 16 + 64 * slots as usize, data: 128, low: 128 }
+    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: 128, low: 128 }
 }
 
 fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
-    Modelled::new(16 + 64 * slots as usize + 128, fences)
+    Modelled::new(16 + SLOT * slots as usize + 128, fences)
 }
 
 fn push(producer: &mut Producer, lane: &Modelled, i: u8, len: usize) -> bool {
@@ -36,7 +37,7 @@ fn bodies_are_whole_and_in_order() {
     check(4, || {
         let lane = new_lane(2, true);
         let there = lane.clone();
-        const LENGTHS: [usize; 4] = [100, 3, 100, 0];
+        const LENGTHS: [usize; 4] = [120, 3, 120, 0];
         let sender = thread::spawn(move || {
             let mut producer = Producer::new(plan(2));
             for (i, len) in (1..).zip(LENGTHS) {

@@ -1,6 +1,7 @@
 //! One direction of a lane: a ring of slots, and beside it a ring of bytes for bodies that are longer than a slot.
 //!
-//! One process has the [`Producer`], the other the [`Consumer`]. A slot is 64 bytes. Its first word describes the frame in
+//! One process has the [`Producer`], the other the [`Consumer`]. A slot is two cache lines: a processor that
+//! fetches one of them fetches the other with it, and the next slot's is left to who writes it. Its first word describes the frame in
 //! it, and is written last. The word also says in which lap it was written, so the consumer finds the next frame by looking
 //! at one word, and a program's data never lie where a word is looked for. The producer reads the consumer's index only when
 //! there seems to be no room.
@@ -321,8 +322,9 @@ impl Consumer {
         }
         // The body is in the other processor's cache. The second of two lines is fetched together with the first. To fetch
         // those of longer bodies has been measured to be slower: the producer may still write to them.
-        if (UNIT + 1..=2 * UNIT).contains(&body.len()) {
-            view.expect_load(body.start + UNIT);
+        let second = (body.start & !(UNIT - 1)) + UNIT;
+        if (second + 1..=second + UNIT).contains(&body.end) {
+            view.expect_load(second);
         }
         let out = if frame.tag == ASK {
             Popped::Asked
@@ -352,9 +354,9 @@ mod tests {
     fn nonsense_in_a_slot_is_refused() {
         let good = |len: u64| len | 7 << TAG | 1 << LAP;
         let cases = [
-            (good(57), false),
-            (good(56), true),
-            (good(49) | 1 << FIELDS, false),
+            (good(BODY as u64 + 1), false),
+            (good(BODY as u64), true),
+            (good((BODY - WORD) as u64 + 1) | 1 << FIELDS, false),
             (good(8) | 3 << FIELDS, false),
             (good(4097) | 1 << FAR, false),
             (good(4096) | 1 << FAR, true),
@@ -405,14 +407,14 @@ mod tests {
         let mut laps = 0;
         // The number of the lap wraps around meanwhile.
         while laps < 480_000 {
-            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, 100, |to| to.fill(laps as u8)) {
+            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |to| to.fill(laps as u8)) {
                 laps += 1;
             }
             assert!(producer.is_stuck(&memory));
             assert!(producer.ask(&memory) && !producer.ask(&memory));
             let first = consumer.pop(&memory, |frame, body| Ok((*frame, body.to_vec()))).unwrap();
             let frame = Frame { tag: 3, fields: [laps - 7, 5] };
-            assert_eq!(first, Popped::Frame((frame, vec![(laps - 7) as u8; 100])));
+            assert_eq!(first, Popped::Frame((frame, vec![(laps - 7) as u8; BODY])));
             assert!(!producer.is_stuck(&memory));
             while consumer.pop(&memory, |_, _| Ok(())) == Ok(Popped::Frame(())) {}
             assert!(!consumer.has_input(&memory));
