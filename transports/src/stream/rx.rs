@@ -9,8 +9,9 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use wire::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
 use wire::lane::{Death, Sink};
 
-/// The bytes of the buffer once the stream has filled its first size: most lanes bring little, and are made and gone quickly.
-const BUFFER: usize = 64 << 10;
+/// The bytes of the buffer once the stream has filled its first size: most lanes bring little, and are made and gone quickly. An eager
+/// message of 64 KiB comes into it as a whole, with its headers and with short ones around it.
+const BUFFER: usize = 72 << 10;
 const FIRST: usize = 4 << 10;
 /// User memory is filled by the kernel if this many bytes of it can be had at a time, and else from the buffer.
 const WORTH: usize = 16 << 10;
