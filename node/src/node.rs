@@ -14,6 +14,7 @@ use crate::state::callbacks::OnHold;
 use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
+use crate::wait::Phase;
 use crate::watch::Watch;
 use crate::{Config, Contact, Contacts, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
@@ -399,7 +400,18 @@ impl Node {
         done: impl FnMut(&mut Core) -> Option<T>,
         deadline: Option<Instant>,
     ) -> Option<T> {
-        crate::wait::wait_until(&self.shared, poke, &|_| None, done, deadline)
+        crate::wait::wait_until(&self.shared, Phase::Spin, poke, &|_| None, done, deadline)
+    }
+
+    /// As [`Node::wait_until`], of what has not come soon, or will not: it sleeps from the beginning, and leaves the processor to
+    /// those that may be waited for.
+    pub fn sleep_until<T>(
+        &self,
+        poke: &mut dyn FnMut() -> bool,
+        done: impl FnMut(&mut Core) -> Option<T>,
+        deadline: Option<Instant>,
+    ) -> Option<T> {
+        crate::wait::wait_until(&self.shared, Phase::Sleep, poke, &|_| None, done, deadline)
     }
 
     /// As [`Node::wait_until`], without a deadline. `about` says what the call waits for. It is asked only if the wait
@@ -410,7 +422,7 @@ impl Node {
         about: &dyn Fn(&mut Core) -> Option<About>,
         done: impl FnMut(&mut Core) -> Option<T>,
     ) -> T {
-        match crate::wait::wait_until(&self.shared, poke, about, done, None) {
+        match crate::wait::wait_until(&self.shared, Phase::Spin, poke, about, done, None) {
             Some(value) => value,
             None => unreachable!("a wait without a deadline ends with a value"),
         }

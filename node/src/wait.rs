@@ -57,17 +57,22 @@ struct Clock {
 
 /// How a thread waits between two looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     Spin,
     Yield,
     Sleep,
 }
 
 impl Clock {
-    fn new(core: &Core) -> Clock {
+    /// `first`: how it begins to wait.
+    fn new(core: &Core, first: Phase) -> Clock {
         let now = Instant::now();
+        let idle = match first {
+            Phase::Sleep => now.checked_sub(SPIN + YIELD).unwrap_or(now),
+            _ => now,
+        };
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle: now, below: now, next_watch, notices, yields: Yields::default() }
+        Clock { start: now, now, whom: None, idle, below: now, next_watch, notices, yields: Yields::default() }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -107,9 +112,10 @@ impl Clock {
     }
 }
 
-/// See [`crate::Node::wait_until`] and [`crate::Node::wait_about`].
+/// See [`crate::Node::wait_until`], [`crate::Node::wait_about`] and [`crate::Node::sleep_until`].
 pub(crate) fn wait_until<T>(
     shared: &Shared,
+    first: Phase,
     poke: &mut dyn FnMut() -> bool,
     about: &dyn Fn(&mut Core) -> Option<About>,
     mut done: impl FnMut(&mut Core) -> Option<T>,
@@ -131,7 +137,7 @@ pub(crate) fn wait_until<T>(
         return out;
     }
     shared.enter(&core);
-    let mut clock = Clock::new(&core);
+    let mut clock = Clock::new(&core, first);
     let mut phase = clock.phase(core.pace.may_spin);
     // Whether something has moved since the last round.
     let mut moved = false;

@@ -36,6 +36,21 @@ pub fn wait_asking<T>(
     node.wait_about(&mut poke_and_ask, about, done)
 }
 
+/// As [`wait_until`], of what has not come soon, or will not: it sleeps from the beginning. It calls `ask` now and then, without the lock.
+pub fn sleep_until<T>(
+    node: &Node,
+    ask: &mut dyn FnMut(),
+    deadline: Option<Instant>,
+    done: impl FnMut(&mut Core) -> Option<T>,
+) -> Option<T> {
+    let mut poke_and_ask = || {
+        let moved = poke();
+        ask();
+        moved
+    };
+    node.sleep_until(&mut poke_and_ask, done, deadline)
+}
+
 /// Makes some progress and calls `done` once, as MPI's Test calls do. The MPI below makes progress too, now and then.
 pub fn look<T>(node: &Node, done: impl FnOnce(&mut Core) -> Option<T>) -> Option<T> {
     node.look(&mut poke, done)

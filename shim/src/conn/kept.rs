@@ -44,18 +44,28 @@ const FIRST_TAG: u32 = 1;
 const TAGS: u32 = 32_000;
 
 impl Kept {
-    /// Keeps a copy of a communicator, and a shadow. Collective over it; `call` is the program's.
-    pub fn new(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Kept, Failure> {
+    /// Keeps a copy of a communicator, and a shadow. Collective over it; `call` is the program's. While the MPI below makes the shadow,
+    /// `meanwhile` is done with the copy.
+    pub fn new<T>(
+        abi: &Abi,
+        node: Option<&Node>,
+        call: &'static str,
+        comm: Handle,
+        meanwhile: impl FnOnce(&Team) -> T,
+    ) -> Result<(Kept, T), Failure> {
         let team = copy_of(abi, node, call, comm)?;
         let talk = Talk { abi, node, team: &team, tag: 0, call: None };
-        let (mut secret, pool) = (Ok(Vec::new()), Arc::new(Pool::default()));
-        let tell = || secret = talk.down(team.is_led_here().then(|| random::<32>().to_vec()));
+        let pool = Arc::new(Pool::default());
+        let (first, done) = duplicate(&talk, || {
+            let secret = talk.down(team.is_led_here().then(|| random::<32>().to_vec()))?;
+            Ok((secret, meanwhile(&team)))
+        });
         // If the MPI below makes no more communicators, the joins say so.
-        if let Ok(first) = duplicate(&talk, tell) {
+        if let Ok(first) = first {
             drop(pool.shadow(0, first));
         }
-        let secret = or_free(abi, team.comm, secret)?;
-        Ok(Kept { team, joins: AtomicU32::new(0), secret, pool })
+        let (secret, done) = or_free(abi, team.comm, done)?;
+        Ok((Kept { team, joins: AtomicU32::new(0), secret, pool }, done))
     }
 
     pub fn copy(&self) -> Handle {
@@ -101,7 +111,7 @@ fn copy_of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> 
     if any != 0 {
         return copy(abi, comm, 0);
     }
-    let new = duplicate(&talk, || ())?;
+    let new = duplicate(&talk, || ()).0?;
     // SAFETY: our own communicator.
     native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(new) })?;
     Ok(Team { comm: new, ..team })
@@ -120,7 +130,7 @@ fn takes_hints() -> bool {
 
 /// A duplicate of a communicator that has no attributes. `meanwhile` is done while the MPI below makes it. That of Open MPI has no
 /// hints, and so has one that is asked for with none.
-fn duplicate(talk: &Talk<'_>, meanwhile: impl FnOnce()) -> Result<Handle, Failure> {
+fn duplicate<T>(talk: &Talk<'_>, meanwhile: impl FnOnce() -> T) -> (Result<Handle, Failure>, T) {
     let (mut new, mut request) = (talk.abi.comm_null, talk.abi.request_null);
     // SAFETY: a live communicator; the places stay until the request is complete.
     let begun = unsafe {
@@ -129,10 +139,12 @@ fn duplicate(talk: &Talk<'_>, meanwhile: impl FnOnce()) -> Result<Handle, Failur
             false => pmpi::comm_idup(talk.team.comm, &mut new, &mut request),
         }
     };
-    meanwhile();
-    talk.complete("MPI_Comm_idup", begun, &mut [request], None)?;
-    let new = new & talk.abi.mask;
-    if new == talk.abi.comm_null { Err(failed("MPI_Comm_idup", 0)) } else { Ok(new) }
+    let done = meanwhile();
+    let made = talk.complete("MPI_Comm_idup", begun, &mut [request], None).and_then(|()| match new & talk.abi.mask {
+        new if new == talk.abi.comm_null => Err(failed("MPI_Comm_idup", 0)),
+        new => Ok(new),
+    });
+    (made, done)
 }
 
 /// A join, on one process.
@@ -179,7 +191,8 @@ impl Join<'_> {
             if told != MAKE.to_le_bytes() {
                 (own, told)
             } else {
-                let made = duplicate(&talk, || ()).map(|new| self.spare.push(self.kept.pool.shadow(self.number, new)));
+                let made =
+                    duplicate(&talk, || ()).0.map(|new| self.spare.push(self.kept.pool.shadow(self.number, new)));
                 let own = own.and_then(|own| made.map(|()| own));
                 let all = talk.up(self.handed_in(&own))?;
                 let told = talk.down(team.is_led_here().then(|| verdict(&all, decided)))?;
@@ -250,7 +263,8 @@ pub fn of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> R
     if let Some(kept) = found {
         return Ok(kept);
     }
-    let kept = Arc::new(Kept::new(abi, node, call, comm)?);
+    let (kept, ()) = Kept::new(abi, node, call, comm, |_| ())?;
+    let kept = Arc::new(kept);
     watch(comm)?;
     table().insert(comm, kept.clone());
     life::end_with(Part::Kept, end_all);

@@ -10,7 +10,7 @@ use super::talk::{self, Round};
 use super::waiting::{Waiting, hopeless};
 use crate::datatype;
 use crate::failure::{Class, Failure};
-use crate::wait::wait_until;
+use crate::wait::sleep_until;
 use base::ProcId;
 use base::bytes::Take;
 use base::hash::fnv128;
@@ -47,7 +47,7 @@ pub fn meet(
     let mut own = Own { lead, next: Instant::now() + RENEW };
     let _told = Waits::begin(node, "MPI_Conn_intercomm_create", format!("for job '{wanted}'"));
     loop {
-        let Some(record) = find(node, &mut own, wanted, deadline, &mut waiting)? else {
+        let Some(record) = find(node, registration.me(), &mut own, wanted, deadline, &mut waiting)? else {
             return Err(too_late(&waiting, wanted, timeout, seen));
         };
         let contact = Contact::decode(&mut Take(&record.leader)).map_err(|_| {
@@ -129,9 +129,11 @@ pub fn note_coupling(
     claim::note_coupling(node, &*lead.naming, name, other, id, registration.group.size).map(Arc::new)
 }
 
-/// Waits for the name to appear.
+/// Waits for the name to appear. Whoever registers it may look for `me` at once, and is at our door then: so the naming service is
+/// asked again when another leader has come.
 fn find(
     node: &Node,
+    me: ProcId,
     own: &mut Own<'_>,
     wanted: &str,
     deadline: Instant,
@@ -141,6 +143,7 @@ fn find(
     let mut told = false;
     let mut rest = LOOK_SOON;
     loop {
+        let come = node.with(|core| core.unheard(me).count());
         let found = match lead.naming.lookup(Kind::Job, wanted) {
             // Our own name is registered, so the servers have answered before, and may answer again.
             Err(LookupError::Store(e @ (StoreError::Unreachable(_) | StoreError::StoreAway(_)))) => {
@@ -161,7 +164,8 @@ fn find(
         }
         waiting.for_a_name();
         own.look_after();
-        pause(node, deadline.min(Instant::now() + rest));
+        let until = deadline.min(Instant::now() + rest);
+        sleep_until(node, &mut || (), Some(until), |core| (core.unheard(me).count() != come).then_some(()));
         rest = LOOK_AGAIN.min(rest * 2);
     }
 }
@@ -185,7 +189,7 @@ impl Own<'_> {
 
 /// Makes progress until this time.
 fn pause(node: &Node, until: Instant) {
-    wait_until(node, Some(until), |_| None::<()>);
+    sleep_until(node, &mut || (), Some(until), |_| None::<()>);
 }
 
 /// What the naming service says of the other job.

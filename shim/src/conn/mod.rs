@@ -346,8 +346,8 @@ unsafe fn register(abi: &Abi, name: *const c_char, comm: Handle, handle: *mut c_
     // SAFETY: the caller's string.
     let name = unsafe { read_name(name, handle.cast()) };
     let node = progress::build().and_then(|()| node());
-    let kept = Kept::new(abi, node.as_ref().ok().copied(), "MPI_Conn_register", comm)?;
-    let enrolled = enroll(abi, node, name, &kept.team);
+    let running = node.as_ref().ok().copied();
+    let (kept, enrolled) = Kept::new(abi, running, "MPI_Conn_register", comm, |team| enroll(abi, node, name, team))?;
     let (name, group, lead) = enrolled.inspect_err(|_| {
         kept.end();
     })?;

@@ -10,7 +10,7 @@ use crate::abi::Abi;
 use crate::failure::{Class, Failure};
 use crate::forward::{self as pmpi, Handle};
 use crate::progress;
-use crate::wait::wait_asking;
+use crate::wait::sleep_until;
 use base::bytes::{Put, Take};
 use base::log::Patience;
 use node::Node;
@@ -226,8 +226,7 @@ impl Talk<'_> {
                     std::thread::sleep((waited / SHARE).clamp(SHORTEST, LONGEST));
                 }
                 (_, Some(node)) => {
-                    let done = |_: &mut node::Core| (!left.get()).then(|| code.get());
-                    return native(what, wait_asking(node, &mut ask, &|_| None, done));
+                    sleep_until(node, &mut ask, None, |_| (!left.get()).then_some(()));
                 }
                 (_, None) => {}
             }
@@ -238,9 +237,10 @@ impl Talk<'_> {
 /// For so long a process that waits keeps its processor.
 const AWAKE: Duration = Duration::from_micros(20);
 /// For so long it asks the MPI below again and again, with pauses that are a share of the time so far. Then it sleeps as all
-/// calls do that wait for another job. A pause and no yield: a yield gives a whole time slice away.
+/// calls do that wait for another job. A pause and no yield: a yield gives a whole time slice away. The share is small, since a
+/// collective call of the MPI is many steps, one behind the other, and each process's pause in each of them adds to the time so far.
 const SOON: Duration = Duration::from_millis(20);
-const SHARE: u32 = 8;
+const SHARE: u32 = 32;
 const SHORTEST: Duration = Duration::from_micros(10);
 const LONGEST: Duration = Duration::from_millis(1);
 
