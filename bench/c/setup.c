@@ -1,5 +1,7 @@
 /* What it takes to join two jobs: time, connections, messages and bytes on sockets, by all processes of both; and the memory
- * that a process has more of for each other one it talks to.
+ * that a process has more of for each other one it talks to. What a process takes for its calls has in it how long it waits
+ * for the processor behind those that have not come yet; so it is also told how long it takes from when the last process of
+ * both jobs has come until the last one has joined, beside a bare barrier of as many, which both jobs make at once.
  *   setup joined OWN_NAME OTHER_NAME SAMPLES
  * The functions that are counted stand in front of the C library's. What the MPI below sends on sockets meanwhile counts
  * too: within a host it sends nothing there. */
@@ -134,10 +136,17 @@ static double words_of_all(MPI_Comm joined, int ranks)
     return longest;
 }
 
+static double later(double one, double other)
+{
+    return one > other ? one : other;
+}
+
 int main(int argc, char **argv)
 {
     enum { REGISTER, CREATE, TIMES };
+    enum { COME, LEFT, BEGUN, JOINED, MOMENTS };
     double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES], words[MOST_SAMPLES];
+    double barrier[MOST_SAMPLES], joining[MOST_SAMPLES];
     int ranks, rank;
     if (argc != 5) fail("arguments: joined OWN OTHER SAMPLES");
     samples = atoi(argv[4]);
@@ -149,23 +158,35 @@ int main(int argc, char **argv)
     for (int s = 0; s < samples; ++s) {
         int handle;
         MPI_Comm joined;
-        double mine[TIMES], longest[TIMES];
+        double mine[TIMES], longest[TIMES], moments[MOMENTS], last[MOMENTS], others[MOMENTS];
         long before[COUNTS], grown[COUNTS], here[COUNTS], there[COUNTS];
         meet_by_files(argv[2], argv[3], s, rank);
         for (int c = 0; c < COUNTS; ++c) before[c] = counts[c];
+        moments[COME] = now();
+        MPI_Barrier(MPI_COMM_WORLD);
+        moments[LEFT] = now();
         double start = now();
+        moments[BEGUN] = start;
         MPI_Conn_register(argv[2], MPI_COMM_WORLD, &handle);
         mine[REGISTER] = now() - start;
         start = now();
         MPI_Conn_intercomm_create(handle, argv[3], &joined);
-        mine[CREATE] = now() - start;
+        moments[JOINED] = now();
+        mine[CREATE] = moments[JOINED] - start;
         MPI_Barrier(MPI_COMM_WORLD);
         for (int c = 0; c < COUNTS; ++c) grown[c] = counts[c] - before[c];
         MPI_Reduce(mine, longest, TIMES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         MPI_Reduce(grown, here, COUNTS, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (!rank && channel.side) MPI_Send(here, COUNTS, MPI_LONG, 0, 0, joined);
+        MPI_Reduce(moments, last, MOMENTS, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (!rank && channel.side) {
+            MPI_Send(here, COUNTS, MPI_LONG, 0, 0, joined);
+            MPI_Send(last, MOMENTS, MPI_DOUBLE, 0, 0, joined);
+        }
         if (!rank && !channel.side) {
             MPI_Recv(there, COUNTS, MPI_LONG, 0, 0, joined, MPI_STATUS_IGNORE);
+            MPI_Recv(others, MOMENTS, MPI_DOUBLE, 0, 0, joined, MPI_STATUS_IGNORE);
+            barrier[s] = later(last[LEFT] - last[COME], others[LEFT] - others[COME]) * 1e3;
+            joining[s] = (later(last[JOINED], others[JOINED]) - later(last[BEGUN], others[BEGUN])) * 1e3;
             for (int c = 0; c < COUNTS; ++c) figures[c][s] = (double)(here[c] + there[c]);
             for (int t = 0; t < TIMES; ++t) times[t][s] = longest[t] * 1e3;
         }
@@ -177,6 +198,8 @@ int main(int argc, char **argv)
     if (!rank && !channel.side) {
         report("setup: register, ms", ranks, "ms", times[REGISTER], samples);
         report("setup: intercomm_create, ms", ranks, "ms", times[CREATE], samples);
+        report("setup: joined, from when the last has come, ms", ranks, "ms", joining, samples);
+        report("setup: a barrier of one job, ms", ranks, "ms", barrier, samples);
         report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
         report("setup: messages on sockets", ranks, "messages", figures[MESSAGES], samples);
         report("setup: bytes on sockets", ranks, "B", figures[BYTES], samples);

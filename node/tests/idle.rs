@@ -47,3 +47,23 @@ fn one_who_waits_costs_next_to_nothing() {
         assert!(time < longest / 4, "{time} us in {:?} without a lane", LASTS / 4);
     }
 }
+
+#[test]
+fn one_who_waits_for_what_comes_late_does_not_spin_first() {
+    const ROUNDS: u32 = 20;
+    const LASTS: Duration = Duration::from_millis(5);
+    let spent = || {
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+        usage.user_time().num_microseconds() + usage.system_time().num_microseconds()
+    };
+    over(SHM);
+    let job = Job::new();
+    let before = spent();
+    for _ in 0..ROUNDS {
+        let slept = job.node.sleep_until(&mut || false, |_| None::<()>, Some(Instant::now() + LASTS));
+        assert!(slept.is_none());
+    }
+    // Whoever yields first does so for most of each round, on a machine that has nothing else to do.
+    let (time, most) = (spent() - before, (ROUNDS * LASTS).as_micros() as i64 / 4);
+    assert!(time < most, "{time} us in {:?}", ROUNDS * LASTS);
+}
