@@ -1,10 +1,12 @@
 /* Jobs that an operator looks at while messages flow, and while some of their processes call nothing.
  *
  *     controlled MINE THEIRS BUSY END [LEAVES]
+ *     controlled MINE ABORT
  *
  * Rank 0 exchanges messages with rank 0 of the other job until END is there, and both end together. The others have sent one
  * message, then compute: they call neither MPI nor the kernel's sleep until END is there. Rank 0 writes BUSY once messages flow, and
  * says when it is held and when it comes back. The rank LEAVES finalizes as soon as it has sent its message.
+ * In the second form the job has its name alone, and rank 0 aborts it when ABORT is there.
  */
 #include "kit.h"
 
@@ -36,11 +38,15 @@ int main(int argc, char **argv)
     MPI_Status status;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
-    if (argc != 5 && argc != 6) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (argc != 3 && argc != 5 && argc != 6) MPI_Abort(MPI_COMM_WORLD, 2);
     if (argc == 6) leaves = atoi(argv[5]);
     kit_label = argv[1];
     if (kit_rank == 0) OK(MPI_Conn_on_hold(say, come_back, "held"));
     OK(MPI_Conn_register(argv[1], MPI_COMM_WORLD, &handle));
+    if (argc == 3) {
+        while (kit_rank > 0 || !ends(argv[2])) compute();
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
     OK(MPI_Conn_intercomm_create(handle, argv[2], &other));
     OK(MPI_Conn_remove(handle));
     OK(MPI_Comm_size(other, &size));

@@ -4,8 +4,10 @@
 //!     cargo run --release -p mpi-connect-node --example switches -- [moves [word ...]]
 //!
 //! Words of transports: `shm tcp` unless told. A pause is the longest round trip of 8 bytes from the order to its end, less the
-//! median round trip. TCP is encrypted, so that bytes that nobody has sent are found, unless verbs take part, which are not used then.
-//! For verbs, `MPI_CONNECT_VERBS` names the plug-in.
+//! median round trip. Moves are made twice: while nothing else flows, and under load. Beside the pauses stand the same figure for as
+//! long a time in which nothing moves, and the longest hand-over of a word between two plain threads in such a time: that is what
+//! the load and the scheduler take. TCP is encrypted, so that bytes that nobody has sent are found, unless verbs take part, which
+//! are not used then. For verbs, `MPI_CONNECT_VERBS` names the plug-in.
 
 #[path = "../tests/common/mod.rs"]
 #[allow(unused_macros, unused_imports)]
@@ -15,10 +17,11 @@ use common::*;
 use nix::sys::socket::{MsgFlags, Shutdown, SockaddrStorage, getpeername, send, shutdown};
 use nix::unistd::write;
 use node::InterId;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// What the threads that exchange messages tell.
@@ -102,6 +105,30 @@ fn drink(job: &Job, inter: InterId) {
     }
 }
 
+/// The longest time that two threads without the library take to hand a word there and back, until `is_over`.
+fn plain_hand_over(is_over: impl FnOnce()) -> u64 {
+    let stop = &AtomicBool::new(false);
+    let (there, comes) = mpsc::channel();
+    let (back, returns) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || comes.iter().all(|word: u64| back.send(word).is_ok()));
+        let asks = scope.spawn(move || {
+            let mut longest = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                there.send(longest).expect("it is there");
+                assert_eq!(returns.recv(), Ok(longest));
+                longest = longest.max(begun.elapsed().as_nanos() as u64);
+            }
+            longest
+        });
+        is_over();
+        stop.store(true, Ordering::Relaxed);
+        asks.join().expect("a thread")
+    })
+}
+
+#[derive(Default)]
 struct Pauses(Vec<u64>);
 
 impl Pauses {
@@ -110,7 +137,7 @@ impl Pauses {
         let n = self.0.len();
         let at = |part: usize| self.0[(n * part / 1000).min(n - 1)] as f64 / 1e6;
         println!(
-            "  {what}: {n} times; pause {:.2} ms (median), {:.2} (99 of 100), {:.2} (longest)",
+            "  {what}: {n} times; {:.2} ms (median), {:.2} (99 of 100), {:.2} (longest)",
             at(500),
             at(990),
             at(1000)
@@ -223,59 +250,79 @@ fn main() {
     run(Box::new(move || ping(&x, small.0, &t)));
     let (_, y, _) = of();
     run(Box::new(move || echo(&y, small.1)));
+    let settled = || [(&a, &b), (&b, &a)].iter().all(|(x, y)| x.node.inspect(|core| !core.is_moving(x.id(), y.id())));
+    let trips = |more| {
+        let before = told.trips.load(Ordering::Relaxed);
+        until("messages flow", || told.trips.load(Ordering::Relaxed) >= before + more);
+    };
+    let usual = Cell::new(0);
+    let lasted = Cell::new(Duration::ZERO);
+    let mut rng = Rng(7);
+    let mut pause = |act: &mut dyn FnMut(&mut Rng)| {
+        trips(1);
+        told.longest.store(0, Ordering::Relaxed);
+        let begun = Instant::now();
+        act(&mut rng);
+        until("it is settled", settled);
+        lasted.set(begun.elapsed());
+        trips(2);
+        told.longest.load(Ordering::Relaxed).saturating_sub(usual.get())
+    };
+    let now = |word: &str| a.node.inspect(|core| core.switch(|_, _| true, word)).expect("a transport");
+    let mut planned = |beside: &str| {
+        now(words[0]);
+        until("it is settled", settled);
+        trips(200);
+        let mut some: Vec<u64> = Vec::new();
+        for _ in 0..200 {
+            trips(1);
+            some.push(told.last.load(Ordering::Relaxed));
+        }
+        some.sort_unstable();
+        usual.set(some[100]);
+        println!(
+            "{moves} moves over {}, {beside}; the median round trip takes {:.1} us",
+            words.join(", "),
+            some[100] as f64 / 1e3
+        );
+        let mut pauses: BTreeMap<(&str, &str), Pauses> = BTreeMap::new();
+        let [mut still, mut plain, mut whole] = [const { Pauses(Vec::new()) }; 3];
+        let mut at = words[0];
+        for n in 0..moves {
+            let next =
+                words[(words.iter().position(|w| *w == at).unwrap() + 1 + n / words.len() % (words.len() - 1).max(1))
+                    % words.len()];
+            let took = pause(&mut |rng| {
+                let by = if rng.roll(2) == 0 { &a } else { &b };
+                let moved = by.node.inspect(|core| core.switch(|_, _| true, next)).expect("a transport");
+                assert_eq!((moved.begun.len(), moved.refused.len()), (1, 0), "{at} to {next}: {moved:?}");
+            });
+            pauses.entry((at, next)).or_default().0.push(took);
+            at = next;
+            let lasted = lasted.get();
+            let as_long = || {
+                let begun = Instant::now();
+                until("time passes", || settled() && begun.elapsed() >= lasted);
+            };
+            still.0.push(pause(&mut |_| as_long()));
+            plain.0.push(plain_hand_over(as_long));
+            whole.0.push(lasted.as_nanos() as u64);
+        }
+        for ((from, to), of) in &mut pauses {
+            of.say(&format!("{from} to {to}"));
+        }
+        still.say("no move, for as long");
+        plain.say("a word between plain threads, for as long");
+        whole.say("whole moves, from the order until the old lane is closed");
+    };
+    planned("small messages alone");
     for seed in [1, 2] {
         let (x, y, t) = of();
         let (from, to) = if seed == 1 { ((x, large.0), (y, large.1)) } else { ((y, large.1), (x, large.0)) };
         run(Box::new(move || pour(&from.0, from.1, seed, &t)));
         run(Box::new(move || drink(&to.0, to.1)));
     }
-    let settled = || [(&a, &b), (&b, &a)].iter().all(|(x, y)| x.node.inspect(|core| !core.is_moving(x.id(), y.id())));
-    let trips = |more| {
-        let before = told.trips.load(Ordering::Relaxed);
-        until("messages flow", || told.trips.load(Ordering::Relaxed) >= before + more);
-    };
-    trips(200);
-    let mut usual: Vec<u64> = Vec::new();
-    for _ in 0..200 {
-        trips(1);
-        usual.push(told.last.load(Ordering::Relaxed));
-    }
-    usual.sort_unstable();
-    let usual = usual[100];
-    println!(
-        "{moves} moves over {}; the median round trip beside the large messages takes {:.1} us",
-        words.join(", "),
-        usual as f64 / 1e3
-    );
-    let mut rng = Rng(7);
-    let mut pause = |act: &mut dyn FnMut(&mut Rng)| {
-        trips(1);
-        told.longest.store(0, Ordering::Relaxed);
-        act(&mut rng);
-        until("it is settled", settled);
-        trips(2);
-        told.longest.load(Ordering::Relaxed).saturating_sub(usual)
-    };
-    let now = |word: &str| a.node.inspect(|core| core.switch(|_, _| true, word)).expect("a transport");
-    now(words[0]);
-    until("it is settled", settled);
-    let mut pauses: BTreeMap<(&str, &str), Pauses> = BTreeMap::new();
-    let mut at = words[0];
-    for n in 0..moves {
-        let next =
-            words[(words.iter().position(|w| *w == at).unwrap() + 1 + n / words.len() % (words.len() - 1).max(1))
-                % words.len()];
-        let took = pause(&mut |rng| {
-            let by = if rng.roll(2) == 0 { &a } else { &b };
-            let moved = by.node.inspect(|core| core.switch(|_, _| true, next)).expect("a transport");
-            assert_eq!((moved.begun.len(), moved.refused.len()), (1, 0), "{at} to {next}: {moved:?}");
-        });
-        pauses.entry((at, next)).or_insert(Pauses(Vec::new())).0.push(took);
-        at = next;
-    }
-    for ((from, to), of) in &mut pauses {
-        of.say(&format!("{from} to {to}"));
-    }
+    planned("beside large messages");
     let breaks = moves / 10;
     let mut by_kind: BTreeMap<(&str, Break), Pauses> = BTreeMap::new();
     for n in 0..breaks {
@@ -301,7 +348,7 @@ fn main() {
             }
             until("another lane", || a.node.inspect(|core| core.lanes_had(a.id(), b.id())) > had);
         });
-        by_kind.entry((word, kind)).or_insert(Pauses(Vec::new())).0.push(took);
+        by_kind.entry((word, kind)).or_default().0.push(took);
     }
     for ((word, kind), of) in &mut by_kind {
         of.say(&format!("{word}, {kind:?}"));

@@ -8,10 +8,11 @@ use crate::memory::Buffers;
 use crate::signal;
 use crate::state::Core;
 use base::ProcId;
-use session::{Became, CannotMove, Hold, Ordered};
+use session::{Became, CannotMove, Hold, Ordered, Pair};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
-use transports::registry::{Entry, TAKEN_OUT};
+use transports::registry::{AnyLane, Entry, TAKEN_OUT};
 use transports::transport::Env;
 use wire::lane::Lane;
 use wire::{About, Scope, TransportId};
@@ -24,8 +25,8 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 pub struct Moved {
     /// Pairs that have begun to move: our process and theirs.
     pub begun: Vec<(ProcId, ProcId)>,
-    /// Pairs that use the transport already.
-    pub there: usize,
+    /// How many pairs use the transport already, by its title: `best` may mean several.
+    pub there: BTreeMap<&'static str, usize>,
     /// Pairs that are not connected, and may use it when they are.
     pub unconnected: usize,
     /// Pairs that cannot be moved, and why.
@@ -33,10 +34,14 @@ pub struct Moved {
 }
 
 impl Moved {
-    fn note(&mut self, local: ProcId, remote: ProcId, what: Result<Ordered, CannotMove>) {
+    fn note(&mut self, pair: &Pair<AnyLane>, what: Result<Ordered, CannotMove>) {
+        let (local, remote) = (pair.local(), pair.remote());
         match what {
             Ok(Ordered::Moves) => self.begun.push((local, remote)),
-            Ok(Ordered::There) => self.there += 1,
+            Ok(Ordered::There) => {
+                let title = pair.lane().map_or("", |up| up.lane.about().title);
+                *self.there.entry(title).or_default() += 1;
+            }
             Ok(Ordered::NotConnected) => self.unconnected += 1,
             Err(why) => self.refused.push((remote, why)),
         }
@@ -85,10 +90,9 @@ impl Core {
         };
         let now = self.now();
         let mut moved = Moved::default();
-        for (i, local, remote) in
-            self.live_pairs().filter(|(_, local, remote)| which(*local, *remote)).collect::<Vec<_>>()
-        {
-            moved.note(local, remote, self.session.move_to(i, transport, now));
+        for (i, ..) in self.live_pairs().filter(|(_, local, remote)| which(*local, *remote)).collect::<Vec<_>>() {
+            let what = self.session.move_to(i, transport, now);
+            moved.note(self.session.pair(i), what);
         }
         Ok(moved)
     }
@@ -143,8 +147,8 @@ impl Core {
         self.tell_contact();
         self.move_from(None);
         let mut moved = Moved::default();
-        for (i, local, remote) in self.live_pairs() {
-            moved.note(local, remote, self.session.uses(i, about.id));
+        for (i, ..) in self.live_pairs() {
+            moved.note(self.session.pair(i), self.session.uses(i, about.id));
         }
         Ok(moved)
     }

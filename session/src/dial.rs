@@ -148,10 +148,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// For the log: why each transport better than the one in use is not used.
+    /// For people: why each transport better than the one in use is not used.
     pub(crate) fn without(&self, i: usize, used: TransportId) -> String {
         let better = self.own.transports.iter().map(|(about, _)| about).take_while(|about| about.id != used);
-        better.filter_map(|about| Some(format!("; no {}: {}", about.title, self.why_not(i, about)?))).collect()
+        by_reason(better.filter_map(|about| Some((about.title, self.why_not(i, about)?))))
     }
 
     /// Begins to dial by the race's transport.
@@ -371,5 +371,29 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Dial::Underway(race) => race.describe(),
             _ => pair.evidence.trouble.clone(),
         })
+    }
+}
+
+/// Transports, for people, that have the same reason stand together.
+fn by_reason<'a>(all: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (title, why) in all {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, titles)) => titles.push(title),
+            None => reasons.push((why, vec![title])),
+        }
+    }
+    reasons.iter().map(|(why, titles)| format!("; no {}: {why}", titles.join(", no "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_reason;
+
+    #[test]
+    fn a_reason_is_said_once() {
+        let all = [("shared memory", "other host"), ("verbs", "not here"), ("router", "not here")];
+        assert_eq!(by_reason(all.into_iter()), "; no shared memory: other host; no verbs, no router: not here");
+        assert_eq!(by_reason([].into_iter()), "");
     }
 }

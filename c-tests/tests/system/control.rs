@@ -216,32 +216,52 @@ fn an_operator_watches() {
     }
 }
 
+/// Who watches this job, and has had the first look.
+fn watch(scene: &Scene, name: &str) -> Child {
+    let mut watching = operator(scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
+    let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
+    looks.read_line(&mut String::new()).expect("text");
+    std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
+    watching
+}
+
+fn is_told_lost(scene: &Scene, mut watching: Child) {
+    let (over, mut said) = (ended(&mut watching), String::new());
+    watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    let is_lost = over.and_then(|status| status.code()) == Some(1) && !said.trim_end().ends_with("has ended");
+    scene.require(is_lost, &said);
+}
+
 /// Who watches a job that is killed is told that it is lost, and so is who watches one that an error of MPI ends then.
 #[test]
 fn a_job_that_is_killed_has_not_ended() {
     for (a, b) in Mpi::some_couples() {
         let scene = Scene::new(format!("{} is killed beside {} and watched", a.name, b.name));
         let jobs = joined(&scene, a, b, &[]);
-        let watch = |name: &str| {
-            let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);
-            let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpi-connect");
-            let mut looks = BufReader::new(watching.stdout.take().expect("piped"));
-            looks.read_line(&mut String::new()).expect("text");
-            std::thread::spawn(move || looks.read_to_end(&mut Vec::new()));
-            watching
-        };
-        let mut watching = ["air", "ocean"].map(watch);
+        let watching = ["air", "ocean"].map(|name| watch(&scene, name));
         for process in json(&scene, "air").0["processes"].as_array().expect("processes") {
             let pid = process["pid"].as_i64().expect("a pid") as i32;
             kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
         }
-        for watching in &mut watching {
-            let (over, mut said) = (ended(watching), String::new());
-            watching.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-            let is_lost = over.and_then(|status| status.code()) == Some(1) && !said.trim_end().ends_with("has ended");
-            scene.require(is_lost, &said);
-        }
+        watching.into_iter().for_each(|watching| is_told_lost(&scene, watching));
         drop(jobs);
+    }
+}
+
+/// So is who watches one that has its name alone, and aborts: it gives the name back before.
+#[test]
+fn a_job_that_is_aborted_before_it_is_joined_has_not_ended() {
+    for (mpi, _) in Mpi::some_couples() {
+        let scene = Scene::new(format!("{} aborts alone and is watched", mpi.name));
+        let sign = scene.path("abort");
+        let job = scene.start(Launch::new(mpi, 2, "controlled", &["air", sign.to_str().expect("plain text")]));
+        let answers = || ctl(&scene, None, &["air", "lanes"]).status.success();
+        scene.require(wait_until(LIMIT, answers), "it has its name");
+        let watching = watch(&scene, "air");
+        fs::write(&sign, "").expect("a sign");
+        is_told_lost(&scene, watching);
+        drop(job);
     }
 }
 

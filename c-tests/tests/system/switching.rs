@@ -50,6 +50,11 @@ fn an_operator_changes_what_carries_the_messages() {
             order(&scene, &["air", "switch", word]);
             is_over(if word == "best" { "shm" } else { word });
         }
+        // Each side tells where it is already.
+        for name in ["air", "ocean"] {
+            let said = order(&scene, &[name, "switch", "best"]).to_string();
+            scene.require(said.contains("already on shared memory") && !said.contains("moved"), &said);
+        }
         order(&scene, &["ocean", "switch", "tcp", "--peer", "air", "--rank", "0", "--peer-rank", "0"]);
         is_over("tcp");
         // No job has this name, and none is held.

@@ -144,7 +144,8 @@ impl Core {
         }
         let arrived = moved.begun.len() - stay.len() - wait.len();
         stay.extend(moved.refused.iter().map(|(remote, why)| format!("{remote}: {why}")));
-        let all = arrived + moved.there + moved.unconnected + stay.len() + wait.len();
+        let there: usize = moved.there.values().sum();
+        let all = arrived + there + moved.unconnected + stay.len() + wait.len();
         if all == 0 {
             return Some(What::NoPair(String::new()));
         }
@@ -161,12 +162,16 @@ impl Core {
         if let Some(waiting) = waiting {
             return Some(What::UnderWay(waiting));
         }
-        let mut parts = vec![format!("{} moved", pairs(arrived, all))];
-        if moved.there > 0 {
-            parts.push(format!("{} used it already", moved.there));
+        let mut parts = Vec::new();
+        if arrived > 0 {
+            parts.push(format!("{} moved", pairs(arrived, all)));
+        }
+        for (title, number) in &moved.there {
+            let which = if *number == all { String::new() } else { format!("{} ", pairs(*number, all)) };
+            parts.push(format!("{which}already on {title}"));
         }
         if moved.unconnected > 0 {
-            parts.push(format!("{} not connected yet", moved.unconnected));
+            parts.push(format!("{} not connected yet", pairs(moved.unconnected, all)));
         }
         Some(What::Done(parts.join(", ")))
     }

@@ -6,8 +6,9 @@
 use super::fork;
 use crate::abi;
 use crate::failure::{Class, Failure};
+use base::ident::random;
 use base::settings;
-use naming::{Claim, ClaimError, Naming, Record, RenewError};
+use naming::{Claim, ClaimError, Kind, Naming, Record, RenewError};
 use node::Node;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
@@ -168,20 +169,38 @@ fn give_back(which: impl Fn(&Name) -> bool) {
     live.into_iter().map(Held).for_each(drop);
 }
 
-/// Gives the names back before the MPI below ends the job, so that others can have them. Couplings stay: they end by the death, which
-/// tells it from an end as it should be. A naming server that does not answer holds that up for no longer than [`BEFORE_END`].
+/// Gives the names back before the MPI below ends the job, so that others can have them. Couplings stay, and a job without any leaves a
+/// sign in their place: they end by the death, which tells it from an end as it should be. A naming server that does not answer holds that up for no longer than [`BEFORE_END`].
 pub fn give_back_before_end() {
     if Node::running().is_none() || held().iter().all(|name| name.strong_count() == 0) {
         return;
     }
     let (done, given_back) = mpsc::channel();
     let work = move || {
+        leave_sign();
         give_back(|name| !name.is_coupling);
         // Nobody may wait for it any more.
         let _ = done.send(());
     };
     if naming::quiet::spawn("mpi_connect end", work).is_ok() {
         let _ = given_back.recv_timeout(BEFORE_END);
+    }
+}
+
+/// Records a coupling of the job with itself, unless there is another. It has one half, so nobody is shown it; who watches the job
+/// sees that it was never given back.
+fn leave_sign() {
+    let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
+    let Some(job) = live.iter().find(|name| name.record.kind() == Kind::Job) else { return };
+    if live.iter().any(|name| name.is_coupling) {
+        return;
+    }
+    let record =
+        Record { coupled: Some(job.name.clone()), incarnation: u64::from_le_bytes(random()), ..job.record.clone() };
+    let naming = naming::open_run(&job.url, &job.run).map_err(|e| e.to_string());
+    match naming.and_then(|naming| naming.note(&record).map_err(|e| e.to_string())) {
+        Ok(sign) => std::mem::forget(sign),
+        Err(e) => base::log!(Info, "who watches '{}' will not see that it is lost: {e}", job.name),
     }
 }
 
