@@ -66,7 +66,7 @@ impl CpError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CpError::Usage(_) => 2,
-            CpError::Job(e) if e.is_usage() => 2,
+            CpError::Job(e) => e.exit_code(),
             CpError::Interrupted(signal) => signals::status(*signal),
             _ => 1,
         }
