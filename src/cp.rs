@@ -31,7 +31,7 @@ const WIDTH: usize = 24;
 #[derive(clap::Args)]
 #[command(override_usage = "mpi-connect cp [OPTIONS] NAME:PATH LOCAL\n       mpi-connect cp [OPTIONS] LOCAL NAME:PATH")]
 pub struct Args {
-    /// What is copied: NAME:PATH, a file of the job of this name, or a file here
+    /// What is copied: NAME:PATH, a file of the job of this name ([NAME]:PATH if it has a colon), or a file here
     from: OsString,
     /// Where it goes: a file or a folder here, or NAME:PATH
     to: OsString,
@@ -66,7 +66,7 @@ impl CpError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CpError::Usage(_) => 2,
-            CpError::Job(e) if e.is_usage() => 2,
+            CpError::Job(e) => e.exit_code(),
             CpError::Interrupted(signal) => signals::status(*signal),
             _ => 1,
         }
@@ -94,11 +94,19 @@ enum What {
 }
 
 /// The job and the path of an argument that names both; `None`: it is a file here, as one that begins with `./` always is.
+/// In brackets a name may have colons and slashes.
 fn of_job(text: &OsString) -> Option<(String, Vec<u8>)> {
     let bytes = text.as_bytes();
-    let at = bytes.iter().position(|b| *b == b':')?;
-    let name = std::str::from_utf8(&bytes[..at]).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
-    Some((name.to_owned(), bytes[at + 1..].to_vec()))
+    let bracketed = bytes.strip_prefix(b"[").and_then(|rest| parted(rest, b"]:"));
+    let (name, path) = bracketed.or_else(|| parted(bytes, b":").filter(|(name, _)| !name.contains(&b'/')))?;
+    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), path.to_vec()))
+}
+
+/// What is before the first such mark, and what is behind it.
+fn parted<'a>(bytes: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = bytes.windows(mark.len()).position(|piece| piece == mark)?;
+    Some((&bytes[..at], &bytes[at + mark.len()..]))
 }
 
 fn what(from: &OsString, to: &OsString) -> Result<(String, What), CpError> {
@@ -270,6 +278,16 @@ mod tests {
         assert_eq!(what("d/in.nc", "air:in/"), put("d/in.nc", "in/in.nc"));
         assert_eq!(what("d/in.nc", "air:"), put("d/in.nc", "in.nc"));
         assert_eq!(what("./a:b", "air:c"), put("./a:b", "c"));
+        for (text, name, path) in [
+            ("[air:1]:out.nc", "air:1", "out.nc"),
+            ("[a/b:]:/x]:y", "a/b:", "/x]:y"),
+            ("[[air]]:x", "[air]", "x"),
+            ("[air:x", "[air", "x"),
+            ("air:[b]:x", "air", "[b]:x"),
+        ] {
+            assert_eq!(of_job(&text.into()), Some((name.to_owned(), path.into())), "{text}");
+        }
+        assert_eq!((of_job(&"[]:x".into()), of_job(&"./[a]:x".into()), of_job(&"a/b:x".into())), (None, None, None));
         for (from, to) in [("a", "b"), ("air:a", "ice:b"), ("air:", "b"), (":a", "b")] {
             assert_eq!(what(from, to), Err(2), "{from} {to}");
         }

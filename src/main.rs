@@ -4,6 +4,8 @@
 //! errors: 2 for a wrong command line, 126 and 127 as a shell has them, 3 where only some processes have done what
 //! `ctl` was told, 1 for the rest.
 #![forbid(unsafe_code)]
+// These macros panic where nothing can be written: `output` has what does not.
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
 mod arguments;
 mod ask;
@@ -37,6 +39,7 @@ mod watch;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -133,15 +136,12 @@ fn done(what: What) -> ExitCode {
     match what {
         What::Run(args) => match run::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(e.exit_code())
-            }
+            Err(e) => failed(&e, e.exit_code()),
         },
         What::Launch(args) => match launch::launch(&args) {
             Ok(status) => ExitCode::from(status),
             Err(e) => {
-                eprintln!("{}", e.text());
+                output::tell(e.text());
                 ExitCode::from(e.exit_code())
             }
         },
@@ -155,67 +155,40 @@ fn done(what: What) -> ExitCode {
         }
         What::Names(args) => match names::names(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, usage(e.is_usage())),
         },
         What::Ctl(args) => match ctl::ctl(&args) {
             Ok(verdict) => ExitCode::from(verdict.exit_code()),
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, e.exit_code()),
         },
         What::Top(args) => match ctl::top::top(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, e.exit_code()),
         },
         What::Cp(args) => match cp::cp(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(e.exit_code())
-            }
+            Err(e) => failed(&e, e.exit_code()),
         },
         What::Checkpoint(args) => match checkpoint::checkpoint(&args) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::FAILURE
-            }
+            Err(e) => failed(&e, 1),
         },
         What::Serve(args) => match serve::serve(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, usage(e.is_usage())),
         },
         What::Relay(args) => match relay::relay(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, usage(e.is_usage())),
         },
         What::Key(args) => match key::key(&args) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {e}");
-                ExitCode::from(if e.is_usage() { 2 } else { 1 })
-            }
+            Err(e) => failed(&e, usage(e.is_usage())),
         },
         What::Pages(args) => match pages::pages(&args, Command::command()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("mpi-connect: {}: {e}", args.dir.display());
-                ExitCode::FAILURE
-            }
+            Err(e) => failed(&format_args!("{}: {e}", args.dir.display()), 1),
         },
         What::Doctor(args) => {
             if doctor::doctor(&args) {
@@ -228,6 +201,15 @@ fn done(what: What) -> ExitCode {
 }
 
 fn not_started((code, e): (u8, String)) -> ExitCode {
-    eprintln!("mpi-connect: {e}");
+    failed(&e, code)
+}
+
+fn failed(e: &dyn Display, code: u8) -> ExitCode {
+    output::say(e);
     ExitCode::from(code)
+}
+
+/// The exit code of an error: whether it is one of the command line.
+fn usage(is_usage: bool) -> u8 {
+    if is_usage { 2 } else { 1 }
 }

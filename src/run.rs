@@ -116,14 +116,14 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     }
     let wanted = wanted(args, &preload)?;
     for complaint in settings::complaints() {
-        eprintln!("mpi-connect: {complaint}");
+        output::say(complaint);
     }
     let kind = launcher::recognise(&program);
     if kind == Kind::Unknown {
-        eprintln!(
-            "mpi-connect: {} is a launcher that this command does not know; the library is put into its environment",
+        output::say(format_args!(
+            "{} is a launcher that this command does not know; the library is put into its environment",
             program.display()
-        );
+        ));
     }
     // One file serves LAM's mpiexec and its own; only mpirun passes variables on.
     if kind == Kind::Lam && program.file_name().is_some_and(|n| n.to_string_lossy().starts_with("mpiexec")) {
@@ -133,20 +133,20 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     if kind == Kind::Plain
         && let Some(warning) = elsewhere
     {
-        eprintln!("mpi-connect: {warning}");
+        output::say(warning);
     } else if kind == Kind::Plain
         && let Some(launcher) = launcher_within(rest)
     {
-        eprintln!(
-            "mpi-connect: {0} is preloaded into like its ranks, since {1} comes before it: put 'mpi-connect run --' directly \
+        output::say(format_args!(
+            "{0} is preloaded into like its ranks, since {1} comes before it: put 'mpi-connect run --' directly \
              before {0}",
             launcher.display(),
             word.display()
-        );
+        ));
     }
     for program in programs(kind, &program, rest) {
         if let Some(obstacle) = obstacle(&program) {
-            eprintln!("mpi-connect: {}: {obstacle}; {}", program.display(), obstacle.mend());
+            output::say(format_args!("{}: {obstacle}; {}", program.display(), obstacle.mend()));
         }
     }
     let built = build(kind, rest, &wanted).map_err(RunError::Build)?;

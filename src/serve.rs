@@ -6,6 +6,7 @@ use crate::key::{KeyOption, told as told_keys};
 use crate::lines::{Lines, read_keys_again_on};
 use crate::metrics;
 use crate::notify::notify;
+use crate::output;
 use crate::shown::printable;
 use crate::time::utc;
 use etcd::{Etcd, Options};
@@ -170,13 +171,13 @@ pub fn serve(args: &Args) -> Result<(), Error> {
     }
     for (url, is_loopback) in server.urls() {
         if !is_loopback && trust.encrypt() == Encrypt::Never {
-            eprintln!("mpi-connect: nothing that is said to {url} is encrypted, for MPI_CONNECT_ENCRYPT is never");
+            output::say(format_args!("nothing that is said to {url} is encrypted, for MPI_CONNECT_ENCRYPT is never"));
         }
         // Whoever started it may not care to read.
         let _ = writeln!(io::stdout(), "MPI_CONNECT_NAMING={url}").and_then(|()| io::stdout().flush());
     }
     if let Some(at) = metrics.filter(|at| !at.ip().is_loopback()) {
-        eprintln!("mpi-connect: whoever reaches http://{at}/metrics may read how much this server is used");
+        output::say(format_args!("whoever reaches http://{at}/metrics may read how much this server is used"));
     }
     read_keys_again_on(hangup, trust).map_err(Error::Thread)?;
     notify("READY=1");

@@ -1,5 +1,6 @@
 //! `mpi-connect names --watch`: one line for each name that comes or goes, until interrupted.
 
+use crate::output;
 use crate::select::Selection;
 use crate::shown::{kind_word, object, pairs, printable};
 use crate::time::utc;
@@ -37,7 +38,7 @@ impl<T: FnMut(Fate, &Row, u64) -> io::Result<()>> Follower for Following<'_, T> 
         (self.tell)(fate, row, at)
     }
     fn fails(&mut self, e: &StoreError) {
-        eprintln!("mpi-connect: {e}; watching on");
+        output::say(format_args!("{e}; watching on"));
     }
 }
 

@@ -528,6 +528,46 @@ fn an_output_that_cannot_be_written_is_told() {
     }
 }
 
+/// A command that fails has its own exit code also where nobody can be told why.
+#[test]
+fn a_refusal_that_cannot_be_written_keeps_its_exit_code() {
+    let folder = Folder::new();
+    let naming = format!("file:{}", folder.0.join("names").display());
+    let nowhere = folder.0.join("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    let fails: [(i32, &[&str]); 13] = [
+        (127, &["run", "--", "no-such-launcher"]),
+        (2, &["run", "--cores", "x", "--", "sh"]),
+        (2, &["launch", nowhere]),
+        (2, &["names", "--naming", "x"]),
+        (1, &["ctl", "nobody", "lanes", "--naming", &naming]),
+        (2, &["ctl", "nobody", "lanes", "--naming", "x"]),
+        (1, &["top", "nobody", "--naming", &naming]),
+        (2, &["cp", "a", "b"]),
+        (1, &["checkpoint", "ls", nowhere]),
+        (2, &["serve", "--key", "/no/such/form"]),
+        (2, &["relay", "--key", "/no/such/form"]),
+        (2, &["key", "show", "--key", "/no/such/form"]),
+        (2, &["no-such-command"]),
+    ];
+    for (code, words) in fails {
+        let (ends, said) = ended(command(words));
+        assert!(ends == code && !said.is_empty(), "{words:?}: {ends}: {said}");
+        let mut full = command(words);
+        full.stderr(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let done = full.status().unwrap();
+        assert_eq!(done.code(), Some(code), "{words:?}");
+        let mut closed = command(words);
+        closed.stderr(std::io::pipe().unwrap().1);
+        let done = closed.status().unwrap();
+        assert_eq!(done.code(), Some(code), "{words:?}");
+    }
+    // What is only told does not keep a command from going on.
+    let mut c = command(&["run", "--", "sh", "-c", "exit 3"]);
+    c.env("MPI_CONNECT_NO_SUCH_SETTING", "1").stderr(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    assert_eq!(c.status().unwrap().code(), Some(3));
+}
+
 /// The exit code of a command whose standard output is set, and what it says on standard error.
 fn ended_as(mut c: Command) -> (i32, String) {
     let o = c.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();

@@ -431,6 +431,35 @@ fn a_launch_that_is_stopped_has_not_ended_well() {
     }
 }
 
+/// The same where the order was given on the host of a job that another one has started there.
+#[test]
+fn a_job_that_is_stopped_on_its_host_has_not_ended_well() {
+    let dir = Folder::new();
+    let naming = format!("file:{}/names", dir.0.display());
+    let place = ssh(&dir.0) + &format!("naming = '{naming}'\n");
+    let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+    let manifest = [place, job("air", script, "host = 'node1'")].concat();
+    let child = launch(&dir.0, &manifest, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let process = loop {
+        let told = kit::command(&["launch", "--status", "--json"]).output().unwrap().stdout;
+        let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+        let is_there = |launch: &&serde_json::Value| {
+            launch["there"] == true && launch["naming"] == naming.as_str() && launch["jobs"][0]["ranks_begun"] == 1
+        };
+        if let Some(there) = told.as_array().unwrap().iter().find(is_there) {
+            break there["pid"].to_string();
+        }
+        assert!(Instant::now() < until, "{told}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    good(kit::command(&["launch", "--stop", &process]));
+    let done = child.wait_with_output().unwrap();
+    let said = text(&done);
+    assert_eq!(done.status.code(), Some(143), "{said}");
+    assert!(said.contains("air was stopped on its host; its status is 143\n") && !said.contains("well"), "{said}");
+}
+
 /// A launch within a launch, with a job that takes no notice: nothing is left of either.
 #[test]
 fn a_launch_within_a_launch_ends_with_it() {

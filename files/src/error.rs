@@ -109,19 +109,16 @@ impl Error {
     /// What the system has said of a file here.
     pub fn of(e: &io::Error, what: impl fmt::Display) -> Error {
         let kind = match Errno::from_raw(e.raw_os_error().unwrap_or(0)) {
+            // No call of the system has said that, but whoever looked at what is there.
+            _ if e.raw_os_error().is_none() && e.kind() == io::ErrorKind::InvalidInput => Kind::NotAFile,
             Errno::ENOENT | Errno::ENOTDIR | Errno::ENXIO => Kind::NoSuchFile,
             Errno::EACCES | Errno::EPERM | Errno::EXDEV | Errno::ELOOP => Kind::Denied,
             Errno::EROFS => Kind::ReadOnly,
             Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG => Kind::NoSpace,
-            Errno::EISDIR | Errno::EINVAL | Errno::ENAMETOOLONG => Kind::NotAFile,
+            Errno::EISDIR | Errno::ENAMETOOLONG => Kind::NotAFile,
             _ => Kind::Io,
         };
-        match kind {
-            Kind::NotAFile if e.raw_os_error() == Some(Errno::EINVAL as i32) => {
-                Error::here(kind, format!("{what}: it is no regular file"))
-            }
-            _ => Error::here(kind, format!("{what}: {e}")),
-        }
+        Error::here(kind, format!("{what}: {e}"))
     }
 
     /// The connection broke.
@@ -143,3 +140,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_disk_refuses_is_no_matter_of_what_the_file_is() {
+        let error = Error::of(&io::Error::from(Errno::EINVAL), "the file cannot be written");
+        assert_eq!(
+            (error.kind, &error.text[..]),
+            (Kind::Io, "the file cannot be written: Invalid argument (os error 22)")
+        );
+        assert_eq!(Error::of(&Errno::EISDIR.into(), "'a'").kind, Kind::NotAFile);
+        assert_eq!(Error::of(&Errno::EIO.into(), "'a'").kind, Kind::Io);
+    }
+}

@@ -60,6 +60,15 @@ pub struct Part {
     is_direct: AtomicBool,
 }
 
+/// Piece by piece, since most chunks are seen to have something in the first one.
+fn is_zero(data: &[u8]) -> bool {
+    data.chunks(256).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+}
+
 /// The name of the content.
 fn beside(name: &OsStr, token: &Token) -> OsString {
     let mut beside = b".".to_vec();
@@ -81,7 +90,7 @@ impl Part {
             Ok(SFlag::S_IFREG) | Err(_) => (),
             Ok(SFlag::S_IFDIR) => return Err(Errno::EISDIR.into()),
             // To take its name would end a device, a pipe or a link.
-            Ok(_) => return Err(Errno::EINVAL.into()),
+            Ok(_) => return Err(not_regular()),
         }
         let made = match openat(&folder, &*beside, flags, Mode::empty()) {
             Err(Errno::ENOENT) if new => openat(&folder, &*beside, flags | OFlag::O_CREAT | OFlag::O_EXCL, own),
@@ -90,7 +99,7 @@ impl Part {
         let (written, is_direct) = (AtomicU64::new(0), AtomicBool::new(false));
         let part = Part { file: made?.into(), folder, name, beside, size, written, is_direct };
         if !part.file.metadata()?.is_file() {
-            return Err(Errno::EINVAL.into());
+            return Err(not_regular());
         }
         if new && part.file.metadata()?.len() != size {
             part.reserve(size).inspect_err(|_| part.remove())?;
@@ -131,6 +140,9 @@ impl Part {
     /// Writes one chunk. One thread does that.
     pub fn write(&self, index: u64, data: &[u8]) -> io::Result<()> {
         let at = index * CHUNK_BYTES;
+        if is_zero(data) && self.leave_hole(at, data.len()) {
+            return Ok(());
+        }
         if self.is_direct.load(Ordering::Relaxed) {
             let is_aligned = [data.len(), data.as_ptr().addr()].iter().all(|n| n.is_multiple_of(ALIGN));
             if is_aligned {
@@ -157,6 +169,12 @@ impl Part {
     /// Waits until what was written is on the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    /// Gives the room of a chunk of zeros back, so that a file with holes keeps them. Not every file system can.
+    fn leave_hole(&self, at: u64, length: usize) -> bool {
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        fallocate(self.file.as_fd(), flags, at as i64, length as i64).is_ok()
     }
 
     /// Gives it the file's name, once all of it is on the disk.
@@ -264,6 +282,28 @@ pub mod tests {
         }
     }
 
+    /// They hold zeros, also where something else was written before.
+    #[test]
+    fn chunks_of_zeros_take_no_room() {
+        let scratch = Scratch::new();
+        let chunk = CHUNK_BYTES as usize;
+        let mut content = vec![0; 4 * chunk + 5000];
+        content[chunk] = 1;
+        content[3 * chunk - 1] = 1;
+        let size = content.len() as u64;
+        let part = Part::open(folder(&scratch.0), "out".into(), &[5; 16], size, 0o600, true).unwrap();
+        let room = || part.file.metadata().unwrap().blocks() * 512;
+        assert!(room() >= size, "there is room for all of it at first");
+        part.write(0, &vec![7; chunk]).unwrap();
+        for (index, piece) in content.chunks(chunk).enumerate() {
+            part.write(index as u64, piece).unwrap();
+        }
+        part.finish().unwrap();
+        assert!(std::fs::read(scratch.path("out")).unwrap() == content);
+        // Two chunks have something in them; some blocks tell where.
+        assert!(room() < 3 * CHUNK_BYTES, "{} bytes", room());
+    }
+
     #[test]
     fn a_link_in_the_place_of_the_content_is_not_followed() {
         let scratch = Scratch::new();
@@ -278,7 +318,8 @@ pub mod tests {
             let _ = nix::unistd::mkfifo(&scratch.path("pipe"), Mode::S_IRWXU);
             let _ = std::os::unix::fs::symlink("other", scratch.path("link"));
             let opened = Part::open(folder(&scratch.0), there.into(), &[2; 16], 4, 0o600, true);
-            assert_eq!(opened.unwrap_err().raw_os_error(), Some(Errno::EINVAL as i32), "{there}");
+            let error = Error::of(&opened.unwrap_err(), "it");
+            assert_eq!((error.kind, &error.text[..]), (Kind::NotAFile, "it: it is no regular file"), "{there}");
         }
         let on_this_side = |name| Part::beside(&scratch.path(name), &[3; 16], 5, 0o600, true);
         assert_eq!(on_this_side("pipe").unwrap_err().kind, Kind::NotAFile);

@@ -34,8 +34,8 @@ pub(crate) struct Passed {
     pub(crate) name: Name,
     /// The relays that have it passed on, with this one.
     pub(crate) passed: Vec<[u8; 16]>,
-    /// The one that is being asked, and those that are to be asked, the next one last.
-    pub(crate) asking: Option<Asking>,
+    /// The one that is being asked, with its address, and those that are to be asked, the next one last.
+    pub(crate) asking: Option<(SocketAddr, Asking)>,
     pub(crate) next: Vec<SocketAddr>,
     /// One has said that the process has gone, or that it does not answer.
     pub(crate) gone: bool,

@@ -11,7 +11,7 @@ use base::ident::random;
 use base::protocol::relay::MAX_HOPS;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -67,7 +67,29 @@ pub struct Relay {
     table: Table,
     joined: Joined,
     accept_again: Option<Instant>,
+    told: Told,
+}
+
+/// Whoever is told what goes wrong, and what that was.
+struct Told {
     tell: Box<dyn Fn(&str)>,
+    /// The relays of which it was told last that they cannot be used.
+    unusable: BTreeSet<SocketAddr>,
+}
+
+impl Told {
+    fn tell(&self, text: &str) {
+        (self.tell)(text);
+    }
+
+    /// How a relay that was asked is: told once until that changes, since many calls find the same.
+    fn relay(&mut self, at: SocketAddr, trouble: Option<&io::Error>) {
+        match trouble {
+            Some(e) if self.unusable.insert(at) => self.tell(&format!("the relay at {at} cannot be used: {e}")),
+            None if self.unusable.remove(&at) => self.tell(&format!("the relay at {at} can be used again")),
+            _ => (),
+        }
+    }
 }
 
 fn resolve(text: &str) -> Result<Vec<SocketAddr>, ListenError> {
@@ -106,8 +128,8 @@ impl Relay {
         };
         let (epoll, joined) = begin().map_err(ListenError::System)?;
         let (conns, table) = (BTreeMap::new(), Table::with_room(room.waiting, room.calls));
-        let tell = Box::new(|_: &str| ());
-        Ok(Relay { trust, listeners, next: others, epoll, conns, last: 0, table, joined, accept_again: None, tell })
+        let told = Told { tell: Box::new(|_: &str| ()), unusable: BTreeSet::new() };
+        Ok(Relay { trust, listeners, next: others, epoll, conns, last: 0, table, joined, accept_again: None, told })
     }
 
     /// Where it listens.
@@ -115,9 +137,10 @@ impl Relay {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// With something that is told who is refused, and why.
-    pub fn telling(self, tell: impl Fn(&str) + 'static) -> Relay {
-        Relay { tell: Box::new(tell), ..self }
+    /// With something that is told who is refused and why, and which relays cannot be used.
+    pub fn telling(mut self, tell: impl Fn(&str) + 'static) -> Relay {
+        self.told.tell = Box::new(tell);
+        self
     }
 
     /// Serves until this descriptor is readable.
@@ -177,7 +200,7 @@ impl Relay {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE)) => {
-                    (self.tell)(&format!("no more connections can be accepted now: {e}"));
+                    self.told.tell(&format!("no more connections can be accepted now: {e}"));
                     for listener in &self.listeners {
                         let _ = self.epoll.delete(listener);
                     }
@@ -203,7 +226,7 @@ impl Relay {
             Visit::NotYet => (),
             Visit::Over(why) => {
                 let from = conn.from;
-                why.into_iter().for_each(|why| (self.tell)(&format!("{from} is refused: {why}")));
+                why.into_iter().for_each(|why| self.told.tell(&format!("{from} is refused: {why}")));
                 self.drop_conn(id, false);
             }
             Visit::Asks(request) => {
@@ -295,11 +318,11 @@ impl Relay {
             match Asking::begin(next, request, &self.trust) {
                 Ok(asking) => {
                     watch(&self.epoll, &asking, id);
-                    passed.asking = Some(asking);
+                    passed.asking = Some((next, asking));
                     return;
                 }
                 Err(e) => {
-                    (self.tell)(&format!("the relay at {next} cannot be used: {e}"));
+                    self.told.relay(next, Some(&e));
                     passed.silent = true;
                 }
             }
@@ -315,8 +338,14 @@ impl Relay {
     /// A relay that was asked has said something.
     fn on_passed(&mut self, id: Id) {
         let Some(Conn { stage: Stage::Passed(passed), .. }) = self.conns.get_mut(&id) else { return };
-        let Some(asking) = &mut passed.asking else { return };
-        match asking.step() {
+        let Some((at, asking)) = &mut passed.asking else { return };
+        let asked = asking.step();
+        match &asked {
+            Asked::NotYet => (),
+            Asked::Answered(..) => self.told.relay(*at, None),
+            Asked::Failed(e) => self.told.relay(*at, Some(e)),
+        }
+        match asked {
             Asked::NotYet => return watch(&self.epoll, asking, id),
             Asked::Answered(Answer::Stands, standing) => {
                 let _ = self.epoll.delete(standing.as_fd());
@@ -331,11 +360,7 @@ impl Relay {
             }
             Asked::Answered(Answer::Gone, _) => passed.gone = true,
             Asked::Answered(Answer::NotThere, _) => (),
-            Asked::Answered(..) => passed.silent = true,
-            Asked::Failed(e) => {
-                (self.tell)(&format!("the next relay cannot be used: {e}"));
-                passed.silent = true;
-            }
+            Asked::Answered(..) | Asked::Failed(_) => passed.silent = true,
         }
         self.ask_next(id);
     }
@@ -365,7 +390,7 @@ impl Relay {
         match &conn.stage {
             Stage::Calls(number) => self.table.end_call(id, Some(number)),
             Stage::Passed(passed) => {
-                let _ = passed.asking.as_ref().and_then(Asking::fd).map(|(fd, _)| self.epoll.delete(fd));
+                let _ = passed.asking.as_ref().and_then(|(_, asking)| asking.fd()).map(|(fd, _)| self.epoll.delete(fd));
                 self.table.end_call(id, None);
             }
             Stage::New | Stage::Waits => (),

@@ -47,6 +47,31 @@ fn a_call_does_not_go_round() {
     assert!(why.contains("does not know it"), "{why}");
 }
 
+/// However many calls find it so.
+#[test]
+fn that_another_relay_cannot_be_used_is_told_once_until_that_changes() {
+    let key = Key::new();
+    let free = std::net::TcpListener::bind("127.0.0.6:0").unwrap();
+    let later = free.local_addr().unwrap();
+    drop(free);
+    let one = Running::start(&key, "127.0.0.7:0", &[later.to_string()]);
+    let mut a = Process::waiting_at(&one.at.to_string(), &key);
+    let mut nowhere = Process::waiting_at("127.0.0.1:1", &key);
+    let mut call = || outcome(&mut a, &mut nowhere).err().expect("it waits nowhere");
+    for turn in 1..=2 {
+        (0..3).for_each(|_| drop(call()));
+        let other = Running::start(&key, &later.to_string(), &[]);
+        let why = call();
+        assert!(why.contains("does not know it"), "{why}");
+        call();
+        drop(other);
+        let lines = one.lines.lock().unwrap();
+        assert_eq!(lines.len(), 2 * turn, "{lines:?}");
+        assert!(lines[2 * turn - 2].contains(&format!("the relay at {later} cannot be used: ")), "{lines:?}");
+        assert_eq!(lines[2 * turn - 1], format!("the relay at {later} can be used again"));
+    }
+}
+
 #[test]
 fn only_who_has_closed_its_connection_has_gone() {
     let key = Key::new();

@@ -6,9 +6,11 @@ use super::figures::Sample;
 use super::words::silence;
 use crate::key::KeyOption;
 use crate::names;
+use crate::signals;
 use base::bytes::Take;
 use base::ident::random;
 use naming::{Kind, LookupError, Naming, OpenError, Record, State, StoreError};
+use nix::sys::signal::Signal;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -131,7 +133,7 @@ pub enum CtlError {
     OtherRelease(String),
     Terminal(io::Error),
     /// A signal has come.
-    Interrupted,
+    Interrupted(Signal),
 }
 
 impl CtlError {
@@ -149,13 +151,13 @@ impl CtlError {
         matches!(self, CtlError::NotAnswering(..))
     }
 
-    /// Whether a setting is wrong.
-    pub fn is_usage(&self) -> bool {
+    pub fn exit_code(&self) -> u8 {
         match self {
-            CtlError::Key(e) => e.is_setting(),
-            CtlError::Open(e) => e.is_setting(),
-            CtlError::BadName(..) | CtlError::NoRank { .. } => true,
-            _ => false,
+            CtlError::Key(e) if e.is_setting() => 2,
+            CtlError::Open(e) if e.is_setting() => 2,
+            CtlError::BadName(..) | CtlError::NoRank { .. } => 2,
+            CtlError::Interrupted(signal) => signals::status(*signal),
+            _ => 1,
         }
     }
 }
@@ -226,7 +228,7 @@ impl fmt::Display for CtlError {
             CtlError::OtherRelease(name) => {
                 write!(f, "'{name}' is of another release of mpi-connect than this command")
             }
-            CtlError::Interrupted => f.write_str("interrupted"),
+            CtlError::Interrupted(signal) => write!(f, "ended by {signal}"),
             CtlError::Terminal(e) => write!(f, "no screen: {e}; --once writes a text"),
         }
     }

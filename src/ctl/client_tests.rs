@@ -82,10 +82,10 @@ fn a_leader_that_never_has_a_turn_is_told() {
 
 #[test]
 fn a_rank_that_is_not_there_is_told_with_those_that_are() {
-    let said = |size, number| rank("air", size, number).map_err(|e| (e.is_usage(), e.to_string()));
+    let said = |size, number| rank("air", size, number).map_err(|e| (e.exit_code(), e.to_string()));
     assert_eq!((said(3, 0), said(3, 2)), (Ok(0), Ok(2)));
-    assert_eq!(said(3, -1), Err((true, "'air' has no rank -1: its ranks are 0 to 2".into())));
-    assert_eq!(said(1, 1), Err((true, "'air' has no rank 1: its only one is 0".into())));
+    assert_eq!(said(3, -1), Err((2, "'air' has no rank -1: its ranks are 0 to 2".into())));
+    assert_eq!(said(1, 1), Err((2, "'air' has no rank 1: its only one is 0".into())));
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn watch(args: &Args, every: Duration) -> Result<Verdict, CtlError> {
     loop {
         let sample = match client.lanes() {
             Err(e) if before.is_some() && e.is_end() && ending.is_regular(client.record()) => {
-                eprintln!("mpi-connect: '{}' has ended", client.name());
+                output::say(format_args!("'{}' has ended", client.name()));
                 return Ok(Verdict::All);
             }
             sample => sample?,

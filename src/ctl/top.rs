@@ -72,7 +72,7 @@ pub fn top(args: &Args) -> Result<(), CtlError> {
     // It ends with the process, perhaps in the middle of a look.
     std::thread::spawn(move || asks.go_on(every, &give));
     show(&mut screen, &take, &over).map_err(CtlError::Terminal)?;
-    if over.get().is_some() { Err(CtlError::Interrupted) } else { Ok(()) }
+    over.get().map_or(Ok(()), |signal| Err(CtlError::Interrupted(*signal)))
 }
 
 /// Shows the screen until a key ends it, or a signal.

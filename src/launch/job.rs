@@ -201,6 +201,11 @@ impl Running {
         self.near.as_ref()?.status
     }
 
+    /// The exit status of the launch elsewhere, if all of it was ended: by whoever it is there, unless it was told so from here.
+    pub fn stopped_status(&self) -> Option<u8> {
+        self.near.as_ref()?.stopped
+    }
+
     /// Sends a signal to the ranks that are known, and says to how many.
     pub fn signal_ranks(&self, signal: Signal) -> usize {
         if let Some(near) = &self.near {

@@ -62,7 +62,7 @@ impl Writer {
             let text = std::mem::take(&mut waiting.unwrap_or_else(PoisonError::into_inner).text);
             crate::output::wrote(to.write_all(&text).and_then(|()| to.flush()));
             if let Some(trouble) = crate::output::untold() {
-                WRITERS[1].put(trouble.as_bytes());
+                say(&trouble);
             }
             self.waiting().bytes -= text.len();
             self.news.notify_all();

@@ -199,7 +199,12 @@ impl Supervisor<'_> {
             if running.is_elsewhere() {
                 running.drain(&member.job.name, self.whole.format);
             }
-            let (code, signal) = running.told_status().map_or_else(|| code(status), |told| (told, None));
+            let (mut code, signal) = running.told_status().map_or_else(|| code(status), |told| (told, None));
+            let stopped = running.stopped_status().filter(|_| member.stopping.is_none());
+            if code == 0 {
+                // A job that ends well by the order has not run to its end.
+                code = stopped.unwrap_or(0);
+            }
             if code != 0 || member.stopping.is_some() {
                 marked::kill_all(self.whole.id, &member.job.name);
             }
@@ -207,6 +212,7 @@ impl Supervisor<'_> {
             member.stopping = None;
             member.names.clear();
             let why = match (code, signal) {
+                _ if stopped.is_some() => format!("was stopped on its host; its status is {code}"),
                 (0, _) => "has ended".to_owned(),
                 (_, Some(signal)) => format!("was ended by {signal}"),
                 (code, None) => format!("has ended with status {code}"),

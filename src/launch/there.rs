@@ -68,12 +68,15 @@ pub struct Near {
     /// How many ranks have begun, and the exit status of the job, as far as they were told.
     pub begun: usize,
     pub status: Option<u8>,
+    is_ending: bool,
+    /// The exit status of the launch there, if all of it was ended.
+    pub stopped: Option<u8>,
 }
 
 impl Near {
     pub fn begin(mut stdin: ChildStdin, there: &There) -> io::Result<Near> {
         writeln!(stdin, "{}", Value::from(there.manifest.as_str()))?;
-        Ok(Near { stdin, begun: 0, status: None })
+        Ok(Near { stdin, begun: 0, status: None, is_ending: false, stopped: None })
     }
 
     /// Whether the signal could be sent.
@@ -91,6 +94,8 @@ impl Near {
             }
             "begun" => self.begun = event["ranks"].as_u64()? as usize,
             "exited" => self.status = Some(event["status"].as_u64()? as u8),
+            "ending" => self.is_ending = true,
+            "ended" if self.is_ending => self.stopped = Some(event["status"].as_u64()? as u8),
             _ => {}
         }
         None

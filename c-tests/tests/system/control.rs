@@ -138,6 +138,33 @@ fn an_operator_sees_every_process_and_commands_reach_those_that_compute() {
     }
 }
 
+/// The command on a terminal, by `script`, and what is written there.
+fn on_terminal(command: &Command) -> (Child, Arc<Mutex<Vec<u8>>>) {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words = words.map(|word| format!("'{}'", word.display())).collect::<Vec<_>>().join(" ");
+    let mut screen = Command::new("script");
+    // The terminal has no size yet.
+    screen.args(["-qec", &format!("stty rows 40 cols 132; exec {words}"), "/dev/null"]).env("TERM", "xterm");
+    screen.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut screen = screen.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+    let mut drawn = screen.stdout.take().expect("piped");
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let drawing = shown.clone();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = drawn.read(&mut piece) {
+            drawing.lock().expect("no panic").extend(&piece[..n]);
+        }
+    });
+    (screen, shown)
+}
+
+/// The only child of a process.
+fn child_of(process: u32) -> Pid {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).expect("it lives");
+    Pid::from_raw(children.trim().parse().expect("one number"))
+}
+
 /// `lanes --watch` writes look after look until nobody reads; `top` draws on a terminal until a key ends it, and once as text.
 #[test]
 fn an_operator_watches() {
@@ -163,23 +190,7 @@ fn an_operator_watches() {
         let top = |words: &[&str]| operator(&scene, None, &[&all, words].concat());
         let said = String::from_utf8(top(&["--once"]).output().expect("mpi-connect").stdout).expect("text");
         scene.require(said.contains("ocean 0") && said.contains("shm"), &said);
-        // `script` gives it a terminal, which has no size yet.
-        let top = top(&[]);
-        let words = std::iter::once(top.get_program()).chain(top.get_args());
-        let words = words.map(|word| format!("'{}'", word.display())).collect::<Vec<_>>().join(" ");
-        let mut screen = Command::new("script");
-        screen.args(["-qec", &format!("stty rows 40 cols 132; {words}"), "/dev/null"]).env("TERM", "xterm");
-        screen.envs(top.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let mut screen = screen.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
-        let mut drawn = screen.stdout.take().expect("piped");
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let drawing = shown.clone();
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(n @ 1..) = drawn.read(&mut piece) {
-                drawing.lock().expect("no panic").extend(&piece[..n]);
-            }
-        });
+        let (mut screen, shown) = on_terminal(&top(&[]));
         let seen = || String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
         scene.require(wait_until(LIMIT, || seen().contains("ocean")), &seen());
         // A leader that does not answer keeps nobody at the screen, though the look may take ten minutes.
@@ -193,6 +204,12 @@ fn an_operator_watches() {
         kill(leader, Signal::SIGCONT).expect("it is there");
         scene.require(over.is_some(), "a key ends it");
         scene.require(over.is_some_and(|status| status.success()), &format!("{over:?}"));
+        let (mut screen, shown) = on_terminal(&top(&[]));
+        let seen = || String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
+        scene.require(wait_until(LIMIT, || seen().contains("ocean")), &seen());
+        kill(child_of(screen.id()), Signal::SIGTERM).expect("it is there");
+        let over = ended(&mut screen).and_then(|status| status.code());
+        scene.require(over == Some(128 + Signal::SIGTERM as i32), &format!("a signal ends it: {over:?}: {}", seen()));
         // One who watches until the end learns that it is one.
         let to_the_end = |name: &str| {
             let mut watching = operator(&scene, None, &["ctl", name, "lanes", "--watch", "--every", "0.2"]);

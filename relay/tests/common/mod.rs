@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transports::registry::{Allowed, Registry, Settings};
@@ -26,6 +26,8 @@ pub fn trusting(key: &Key) -> Arc<Trust> {
 /// A relay in a thread of its own, which ends when this is dropped.
 pub struct Running {
     pub at: SocketAddr,
+    /// What it has told.
+    pub lines: Arc<Mutex<Vec<String>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
@@ -35,12 +37,15 @@ impl Running {
         let (stop, stopped) = UnixStream::pair().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let (trust, at, next) = (trusting(key), at.to_owned(), next.to_vec());
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let line = lines.clone();
         let thread = std::thread::spawn(move || {
-            let mut relay = Relay::listen(&[at], &next, trust).unwrap();
+            let relay = Relay::listen(&[at], &next, trust).unwrap();
+            let mut relay = relay.telling(move |text| line.lock().unwrap().push(text.to_owned()));
             tell.send(relay.addresses()[0]).unwrap();
             relay.run(stopped.as_fd()).unwrap();
         });
-        Running { at: told.recv().unwrap(), stop: Some(stop), thread: Some(thread) }
+        Running { at: told.recv().unwrap(), lines, stop: Some(stop), thread: Some(thread) }
     }
 }
 
