@@ -1,8 +1,9 @@
 //! The lock of the core, biased to the thread that takes it nearly always: that one takes it by two plain stores, with no atomic
 //! read-modify-write (two of them are a fifth of a small message). Everyone else takes a mutex, and the bias back.
 //!
-//! Invariants: `owner` is changed only by who holds the mutex. Only the thread in `owner` writes `inside`. Who has set `owner` to
-//! nobody waits until the former owner is not inside, so one thread at a time has the value.
+//! Invariants: `owner` is changed only by who holds the mutex. Only one thread, the same for good, is ever in `owner` and writes
+//! `inside`: another one's write could come late, from before the bias was taken from it, and hide that the owner is inside. Who has
+//! set `owner` to nobody waits until the former owner is not inside, so one thread at a time has the value.
 //!
 //! The owner says that it is inside, and then looks whether the bias is still its own; who takes the bias says so, and then looks
 //! whether the owner is inside. Each of both needs a barrier between the two steps. That of the owner is made by the other one, with
@@ -46,6 +47,8 @@ struct Row {
     times: u32,
     /// A thread that it is never biased to.
     never: usize,
+    /// The only one that it is biased to, once there is one.
+    only: usize,
 }
 
 /// The lock is held.
@@ -102,7 +105,8 @@ impl<T> Lock<T> {
         row.last = me;
         if row.times == AFTER {
             row.times = 0;
-            if barrier::is_ready() && row.never != me {
+            if barrier::is_ready() && row.never != me && (row.only == NONE || row.only == me) {
+                row.only = me;
                 self.owner.store(me, Ordering::Relaxed);
             }
         }
