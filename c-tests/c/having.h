@@ -120,6 +120,14 @@ UNUSED static int has_more(const struct having *now, const struct having *most)
     return now->descriptors > most->descriptors || now->mappings > most->mappings || now->threads > most->threads;
 }
 
+/* Of what a round gives back at once, nothing is left. Each test says itself what holds for memory and threads. */
+UNUSED static void no_more(const struct having *now, const struct having *then)
+{
+    CHECK(now->descriptors <= then->descriptors, "%ld descriptors, not %ld", now->descriptors, then->descriptors);
+    CHECK(now->mappings <= then->mappings, "%ld mappings, not %ld", now->mappings, then->mappings);
+    SAME(now->files, then->files);
+}
+
 /* The names of all threads. */
 UNUSED static const char *thread_names(void)
 {

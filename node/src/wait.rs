@@ -67,10 +67,12 @@ impl Clock {
     /// `first`: how it begins to wait.
     fn new(core: &Core, first: Phase) -> Clock {
         let now = Instant::now();
-        let idle = match first {
-            Phase::Sleep => now.checked_sub(SPIN + YIELD).unwrap_or(now),
-            _ => now,
+        let past = match first {
+            Phase::Spin => Duration::ZERO,
+            Phase::Yield => SPIN,
+            Phase::Sleep => SPIN + YIELD,
         };
+        let idle = now.checked_sub(past).unwrap_or(now);
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
         Clock { start: now, now, whom: None, idle, below: now, next_watch, notices, yields: Yields::default() }
     }

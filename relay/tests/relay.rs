@@ -4,7 +4,7 @@ mod common;
 use base::ProcId;
 use common::*;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 use transports::transport::{Step, Target};
 use trust::{Dialling, Key, Protocol};
@@ -32,13 +32,16 @@ fn two_processes_meet_through_relays_in_a_row() {
     assert!(attempt.finish(1).is_ok());
 }
 
+/// An address at which nobody listens yet.
+fn free_at(host: &str) -> SocketAddr {
+    TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
+}
+
 /// Two relays that name each other ask each other once.
 #[test]
 fn a_call_does_not_go_round() {
     let key = Key::new();
-    let free = std::net::TcpListener::bind("127.0.0.4:0").unwrap();
-    let later = free.local_addr().unwrap();
-    drop(free);
+    let later = free_at("127.0.0.4");
     let one = Running::start(&key, "127.0.0.5:0", &[later.to_string()]);
     let _other = Running::start(&key, &later.to_string(), &[one.at.to_string()]);
     let mut a = Process::waiting_at(&one.at.to_string(), &key);
@@ -51,9 +54,7 @@ fn a_call_does_not_go_round() {
 #[test]
 fn that_another_relay_cannot_be_used_is_told_once_until_that_changes() {
     let key = Key::new();
-    let free = std::net::TcpListener::bind("127.0.0.6:0").unwrap();
-    let later = free.local_addr().unwrap();
-    drop(free);
+    let later = free_at("127.0.0.6");
     let one = Running::start(&key, "127.0.0.7:0", &[later.to_string()]);
     let mut a = Process::waiting_at(&one.at.to_string(), &key);
     let mut nowhere = Process::waiting_at("127.0.0.1:1", &key);

@@ -10,6 +10,14 @@ fn poke() -> bool {
     progress::poke()
 }
 
+fn poke_and(ask: &mut dyn FnMut()) -> impl FnMut() -> bool {
+    move || {
+        let moved = poke();
+        ask();
+        moved
+    }
+}
+
 /// Waits until `done` returns a value. `None`: the deadline has passed.
 pub fn wait_until<T>(node: &Node, deadline: Option<Instant>, done: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {
     node.wait_until(&mut poke, done, deadline)
@@ -28,12 +36,7 @@ pub fn wait_asking<T>(
     about: &dyn Fn(&mut Core) -> Option<About>,
     done: impl FnMut(&mut Core) -> Option<T>,
 ) -> T {
-    let mut poke_and_ask = || {
-        let moved = poke();
-        ask();
-        moved
-    };
-    node.wait_about(&mut poke_and_ask, about, done)
+    node.wait_about(&mut poke_and(ask), about, done)
 }
 
 /// As [`wait_until`], of what has not come soon, or will not: it sleeps from the beginning. It calls `ask` now and then, without the lock.
@@ -43,12 +46,7 @@ pub fn sleep_until<T>(
     deadline: Option<Instant>,
     done: impl FnMut(&mut Core) -> Option<T>,
 ) -> Option<T> {
-    let mut poke_and_ask = || {
-        let moved = poke();
-        ask();
-        moved
-    };
-    node.sleep_until(&mut poke_and_ask, done, deadline)
+    node.sleep_until(&mut poke_and(ask), done, deadline)
 }
 
 /// Makes some progress and calls `done` once, as MPI's Test calls do. The MPI below makes progress too, now and then.

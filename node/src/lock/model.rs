@@ -10,13 +10,14 @@ const NONE: usize = 0;
 const OWNER: usize = 1;
 const OTHER: usize = 2;
 
-/// [`super::Lock`], in which the owner has the bias again as soon as it takes the mutex.
+/// [`super::Lock`], in which the owner has the bias again as soon as it takes the mutex; where it `passes_on`, the other one gets it too.
 struct Modelled {
     owner: AtomicUsize,
     inside: AtomicBool,
     mutex: Mutex<()>,
     value: UnsafeCell<u32>,
     fences: bool,
+    passes_on: bool,
 }
 
 // SAFETY: the checker sees every access to the cell, and ends the test where two are not ordered.
@@ -59,14 +60,14 @@ impl Modelled {
             }
         }
         self.add();
-        if me == OWNER {
+        if me == OWNER || self.passes_on {
             self.owner.store(me, Ordering::Relaxed);
         }
         drop(mutex);
     }
 }
 
-fn check(fences: bool) {
+fn check(fences: bool, passes_on: bool) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
@@ -76,24 +77,35 @@ fn check(fences: bool) {
             mutex: Mutex::new(()),
             value: UnsafeCell::new(0),
             fences,
+            passes_on,
         });
         let there = lock.clone();
-        let other = thread::spawn(move || there.under_lock(OTHER));
+        let other = thread::spawn(move || {
+            there.under_lock(OTHER);
+            there.under_lock(OTHER);
+        });
         lock.under_lock(OWNER);
         lock.under_lock(OWNER);
         other.join().unwrap();
         // SAFETY: no other thread is left.
-        assert_eq!(lock.value.with(|value| unsafe { *value }), 3);
+        assert_eq!(lock.value.with(|value| unsafe { *value }), 4);
     });
 }
 
 #[test]
 fn one_thread_at_a_time_has_it() {
-    check(true);
+    check(true, false);
 }
 
 #[test]
 #[should_panic]
 fn it_needs_the_barriers() {
-    check(false);
+    check(false, false);
+}
+
+/// A thread from which the bias was taken before it came in says that it is not inside, and hides the new owner.
+#[test]
+#[should_panic]
+fn a_bias_that_passes_on_lets_two_in() {
+    check(true, true);
 }

@@ -25,6 +25,15 @@ fn it_is_biased_to_who_takes_it_often_and_to_nobody_when_another_one_has_taken_i
 }
 
 #[test]
+fn it_is_biased_to_the_same_thread_for_good() {
+    let lock = biased();
+    let often = || (0..3 * AFTER).for_each(|_| assert!(lock.lock().mutex.is_some()));
+    thread::scope(|s| s.spawn(often).join().unwrap());
+    (0..AFTER).for_each(|_| *lock.lock() += 1);
+    assert!(lock.lock().mutex.is_none());
+}
+
+#[test]
 fn it_is_never_biased_to_a_thread_that_says_so() {
     let lock = biased();
     thread::scope(|s| {

@@ -14,7 +14,7 @@ use crate::failure::{Class, Failure};
 use crate::forward as pmpi;
 use crate::inter::{self, Inter};
 use crate::process::node;
-use crate::wait::wait_asking;
+use crate::wait::wait;
 use base::bytes::{Malformed, Put, Take};
 use base::settings::DEFAULT_TIMEOUT;
 use node::files::{self, Client, Error, Found, Kind, Part, Share, Side, Source, Token};
@@ -219,7 +219,7 @@ impl<'a> Moving<'a> {
             let else_for = Some(format!("for a file of job '{name}'"));
             Some(About { call: self.call, ops: Vec::new(), probe: None, else_for })
         };
-        wait_asking(self.node, &mut || (), &about, |_| aside.is_over().then_some(()));
+        wait(self.node, &about, |_| aside.is_over().then_some(()));
         aside.join().ok_or_else(|| Failure::new(Class::Intern, "the thread of the file has ended early"))
     }
 
