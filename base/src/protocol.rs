@@ -224,7 +224,7 @@ pub mod frame {
     }
 
     numbers! {
-        /// Kinds of frames. 5 is a kind of slots in shared memory only ([`shared::SEQUENCE`](super::shared::SEQUENCE)).
+        /// Kinds of frames. 5 and 9 are kinds of slots in shared memory only ([`shared::SEQUENCE`](super::shared::SEQUENCE), [`shared::PART`](super::shared::PART)).
         KINDS: u8, ["kind", "name", "a", "b", "what follows"];
         1 MSG "sequence, from 1" "acknowledged up to" "one message (first class)";
         2 ACK "0" "acknowledged up to" "nothing";
@@ -584,14 +584,14 @@ pub mod control {
 /// Lanes of shared memory.
 pub mod shared {
     /// The version of the layout of slot rings, payload rings and doorbells.
-    pub const LAYOUT: u16 = 2;
+    pub const LAYOUT: u16 = 3;
     /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
         /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
-        0 LAYOUT "u16" "layout, 2";
+        0 LAYOUT "u16" "layout, 3";
         2 FLAGS "u16" "flags";
         4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";
@@ -658,6 +658,7 @@ pub mod shared {
         /// Kinds of slots, in addition to those of frames.
         KINDS: u8, ["kind", "name", "fields", "meaning"];
         5 SEQUENCE "a" "the sequence of the MSG that follows";
+        9 PART "length of the whole body" "the body is the first part of that of the MSG that follows, which lies at the same place; it may be passed over";
         16 ACK_NOW "" "added to the kind of a frame: acknowledge at once";
         255 QUESTION "" "the sender has no room, and is to be told when all before this is consumed";
     }

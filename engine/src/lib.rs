@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod ahead;
 mod arrived;
 mod context;
 mod credit;
@@ -49,6 +50,7 @@ pub use members::Members;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
+use ahead::Ahead;
 use arrived::{Arrived, Body};
 use base::bytes::Malformed;
 use base::{Memory, Sorted, tight};
@@ -88,6 +90,9 @@ pub struct Engine {
     /// A receive that has no operation.
     #[serde(skip)]
     now: Option<Now>,
+    /// What a receive has got of a message that is not whole.
+    #[serde(skip)]
+    ahead: Option<Ahead>,
     /// Peers to which bulk is to be sent. They take turns.
     turns: VecDeque<PeerId>,
     /// Some peer is gone or has closed an inter-communicator. Only then do calls look for faults.
@@ -113,6 +118,7 @@ impl Engine {
             out: VecDeque::new(),
             spare: Spare::default(),
             now: None,
+            ahead: None,
             turns: VecDeque::new(),
             troubled: false,
             at_end: 0,
@@ -372,7 +378,7 @@ impl Engine {
     /// because its senders have finished or closed is cancelled as well.
     pub fn cancel_recv(&mut self, op: OpId) -> bool {
         let taken = match self.ops.get(op.0).map(|op| &op.state) {
-            Some(State::Posted { .. }) => {
+            Some(State::Posted { .. }) if !self.has_part(op) => {
                 self.unpost(op.0);
                 true
             }

@@ -7,7 +7,7 @@
 
 use crate::arrived::{Arrived, Body};
 use crate::state::{Now, NowState};
-use crate::{Ctx, Engine, Envelope, Outcome, Source, Tag};
+use crate::{Ctx, Engine, Envelope, NOW, Outcome, Source, Tag};
 
 impl Engine {
     /// Receives the message that waits for such a receive, of up to `capacity` packed bytes: `write` gets its data. `None`: nothing
@@ -70,6 +70,9 @@ impl Engine {
     /// Ends such a receive, and returns its outcome. `None`: it has no message, and it was as if it had never been.
     #[inline(always)]
     pub fn end_now(&mut self) -> Option<Outcome> {
+        if self.ahead.is_some() {
+            self.forget_part_of(NOW);
+        }
         match self.now.take()?.state {
             NowState::Over(outcome) => Some(outcome),
             NowState::Waiting | NowState::Missed => None,

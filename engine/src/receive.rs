@@ -3,6 +3,7 @@
 //! new message is compared only with posted receives, in the order of posting, and a new receive only with unexpected
 //! messages, in the order of arrival.
 
+use crate::ahead::Ahead;
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
@@ -223,7 +224,7 @@ impl Engine {
             if !p.granting.pass(size) {
                 return false;
             }
-            mem.write(id, 0, data);
+            Ahead::write_rest(&mut self.ahead, mem, (peer, id), data);
             self.complete_now(outcome);
             return true;
         }
@@ -232,7 +233,7 @@ impl Engine {
             return false;
         }
         context.posted.pop_front();
-        mem.write(id, 0, data);
+        Ahead::write_rest(&mut self.ahead, mem, (peer, id), data);
         state.replace(State::Over(outcome));
         true
     }
@@ -469,7 +470,7 @@ impl Engine {
         let len = data.len() as u64;
         let size = met.capacity.min(len);
         if size > 0 {
-            mem.write(met.op, 0, &data[..size as usize]);
+            Ahead::write_rest(&mut self.ahead, mem, (met.peer, met.op), &data[..size as usize]);
         }
         let outcome = received(met.envelope(size), len);
         if met.op == NOW.0 { self.complete_now(outcome) } else { self.end(met.op, outcome) }

@@ -280,8 +280,13 @@ impl Now {
     #[inline(always)]
     pub fn take(now: &Option<Now>, ctx: Ctx, source: u32, tag: i64) -> Option<(u64, u64)> {
         let now = now.as_ref()?;
-        let waits = matches!(now.state, NowState::Waiting) && now.ctx == ctx;
-        (waits && fits(now.source, now.tag, source, tag)).then_some((NOW.0, now.capacity))
+        now.takes(ctx, source, tag).then_some((NOW.0, now.capacity))
+    }
+
+    /// Whether it waits, and matches a message.
+    #[inline(always)]
+    pub fn takes(&self, ctx: Ctx, source: u32, tag: i64) -> bool {
+        matches!(self.state, NowState::Waiting) && self.ctx == ctx && fits(self.source, self.tag, source, tag)
     }
 }
 

@@ -159,7 +159,7 @@ impl Lane<VecMemory> for Said {
         if lane.dead || lane.full {
             return Sent::NoRoom;
         }
-        fill(&mut vec![0; header.len as usize]);
+        fill(0, &mut vec![0; header.len as usize]);
         lane.sent.push((*header, 0));
         Sent::Taken
     }

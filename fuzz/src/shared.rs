@@ -225,7 +225,7 @@ fn play(input: &[u8], written: &mut Written) -> Vec<usize> {
                         last += 1 + u64::from(n == 3);
                         let header = header(Kind::Msg, len, last, 0);
                         if n == 4 {
-                            Lane::<VecMemory>::try_send_with(lane, &header, &mut |to| to.fill(7))
+                            Lane::<VecMemory>::try_send_with(lane, &header, &mut |_, to: &mut [u8]| to.fill(7))
                         } else {
                             lane.try_send(&mem, &header, Payload::Bytes(&bytes[..len]))
                         }

@@ -5,7 +5,7 @@
 //! several times the copy.
 
 use crate::shape::{Body, Repeat};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// The direction of a copy: from the shape to contiguous memory, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,28 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, len: usize) {
         to.cast::<u64>().write_unaligned(words.0);
         to.add(last).cast::<u64>().write_unaligned(words.1);
     }
+}
+
+/// Bodies of this many bytes are stored by the processor's string instruction. It takes lines as a whole, where single stores to lines that
+/// the receiver has had before fetch each of them first, and a receiver that waits may take them away in between. memcpy begins
+/// with it at 4 KiB or later.
+const STRING: Range<usize> = 256..4096;
+
+/// Stores bytes where another processor will read them.
+///
+/// # Safety
+/// As many bytes at `from` may be read, and as many at `to` written.
+#[inline(always)]
+unsafe fn store(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if STRING.contains(&len) && is_x86_feature_detected!("ermsb") {
+        // SAFETY: the caller's promise; the direction flag is clear, as the ABI says.
+        return unsafe {
+            std::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack, preserves_flags))
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { copy_few(from, to, len) }
 }
 
 /// A copy under way.
@@ -103,12 +125,13 @@ impl Walk {
     /// The `len` bytes at `at` belong to the shape, and are at most those that are left.
     #[inline(always)]
     unsafe fn run(&mut self, at: *mut u8, len: usize) {
-        let (from, to) = match self.way {
-            Way::Pack => (at, self.packed),
-            Way::Unpack => (self.packed, at),
-        };
         // SAFETY: the promises of the caller, and of `copy`.
-        unsafe { copy_few(from, to, len) };
+        unsafe {
+            match self.way {
+                Way::Pack => store(at, self.packed, len),
+                Way::Unpack => copy_few(self.packed, at, len),
+            }
+        }
         self.packed = self.packed.wrapping_add(len);
         self.left -= len;
     }

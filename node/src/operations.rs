@@ -17,8 +17,8 @@ impl Core {
     #[inline(always)]
     pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
         let to = (self.session.ctx_with(inter, Source::Rank(dest)), dest, tag);
-        let pack = |to: &mut [u8]| {
-            data.pack(0, to);
+        let pack = |at: u64, to: &mut [u8]| {
+            data.pack(at, to);
         };
         let sent = self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body));
         if self.session.has_actions() {

@@ -171,7 +171,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Output::Message { peer, bytes } => {
                 let pair = &mut self.pairs[peer.0 as usize];
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
-                    let fill = |to: &mut [u8]| to.copy_from_slice(&bytes);
+                    let fill = |at, to: &mut [u8]| to.copy_from_slice(&bytes[at..][..to.len()]);
                     if pair.path.send_now::<M>(&mut up.lane, bytes.len(), fill) {
                         return self.mark(peer.0 as usize);
                     }
@@ -287,7 +287,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         &mut self,
         to: (Ctx, u32, i64),
         size: u64,
-        pack: impl Fn(&mut [u8]),
+        pack: impl Fn(u64, &mut [u8]),
         read: impl FnOnce(usize, &mut Vec<u8>),
     ) -> bool {
         let (ctx, dest, tag) = to;
@@ -295,10 +295,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link {
-            let fill = |to: &mut [u8]| {
-                if let Some((first, rest)) = to.split_first_chunk_mut() {
-                    head.write(first);
-                    pack(rest);
+            let fill = |at: usize, to: &mut [u8]| match at.checked_sub(EagerHead::BYTES) {
+                Some(at) => pack(at as u64, to),
+                None => {
+                    if let Some((first, rest)) = to.split_first_chunk_mut() {
+                        head.write(first);
+                        pack(0, rest);
+                    }
                 }
             };
             if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, fill) {
@@ -370,6 +373,13 @@ impl<M: Memory> Sink for Upward<'_, M> {
         self.engine.on_message(self.mem, self.peer, payload)?;
         self.path.delivered(ack_now);
         Ok(())
+    }
+
+    #[inline(never)]
+    fn on_part(&mut self, common: &Header, sequence: u64, part: &[u8], total: u64) {
+        if self.path.is_simply_next(common, sequence) {
+            self.engine.on_part(self.mem, self.peer, part, total);
+        }
     }
 
     #[inline(never)]

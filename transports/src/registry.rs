@@ -412,7 +412,7 @@ impl<M: Memory> Lane<M> for AnyLane {
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8])) -> Sent {
+    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(usize, &mut [u8])) -> Sent {
         match self {
             AnyLane::Shm(lane) => Lane::<M>::try_send_by(lane, header, fill),
             // Once for all others, so that what `fill` does is not written out for each.

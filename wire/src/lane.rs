@@ -135,6 +135,10 @@ pub trait Sink {
         self.on_frame(&Header { len, kind: Kind::Msg, ack_now, a: sequence, b: 0, ..*common }, payload)
     }
 
+    /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
+    /// several times, with more bytes each time, or never.
+    fn on_part(&mut self, _common: &Header, _sequence: u64, _part: &[u8], _total: u64) {}
+
     /// The bytes from `at` up to `header.len` of a BULK frame's payload can be read.
     ///
     /// If they are wanted, the sink calls `read` once, with the memory that is to hold them or a first part of them. It
@@ -170,8 +174,8 @@ pub trait Sink {
     }
 }
 
-/// Writes the whole body of a frame.
-pub type Fill<'a> = dyn FnMut(&mut [u8]) + 'a;
+/// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in order.
+pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
 
 /// One lane. No call blocks.
 pub trait Lane<M: Memory> {
@@ -187,10 +191,10 @@ pub trait Lane<M: Memory> {
     /// writes zeros, which nobody reads, to stay in step.
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent;
     /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
-    /// `fill` is called once if the frame is taken, and not otherwise.
+    /// `fill` is called if the frame is taken, and not otherwise.
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent;
     /// As [`Lane::try_send_with`]. A lane whose frames go faster than a virtual call for each of them is worth has this for itself.
-    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(&mut [u8])) -> Sent
+    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(usize, &mut [u8])) -> Sent
     where
         Self: Sized,
     {

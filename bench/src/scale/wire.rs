@@ -112,7 +112,7 @@ impl<M: Memory> Lane<M> for Wire {
     }
 
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
-        self.send(header, |to| fill(to))
+        self.send(header, |to| fill(0, to))
     }
 
     fn flush(&mut self, _: &M) -> bool {

@@ -123,6 +123,11 @@ impl Posted {
         self.few.front()
     }
 
+    /// The oldest receive that matches a message, while there are few.
+    pub fn first_of_few(&self, source: u32, tag: i64) -> Option<&Receive> {
+        self.few.iter().find(|r| r.fits(source, tag))
+    }
+
     /// Removes the oldest receive, while there are few.
     #[inline(always)]
     pub fn pop_front(&mut self) {

@@ -111,8 +111,13 @@ impl Run {
             true => Message::Eager(Eager { notify: false, head, data: &sent.id.to_le_bytes() }),
             false => Message::Rts { head, size: 20, note: b"", pieces: Default::default() },
         };
-        let peer = self.peers[source as usize];
-        self.engine.on_message(&mut self.mem, peer, &message.encode()).expect("well formed");
+        let (peer, body) = (self.peers[source as usize], message.encode());
+        // Parts of it may come before, which change nothing.
+        for _ in 0..self.rng.below(3) {
+            let part = self.rng.below(body.len() as u64 + 1) as usize;
+            self.engine.on_part(&mut self.mem, peer, &body[..part], body.len() as u64);
+        }
+        self.engine.on_message(&mut self.mem, peer, &body).expect("well formed");
         let plain = &mut self.inters[at].2;
         match plain.posted.iter().position(|(_, s, t)| fits(*s, *t, source, sent.tag)) {
             Some(first) => {

@@ -1,5 +1,6 @@
 //! Tests of two engines without paths. Outputs of one are given to the other when the test says so.
 
+mod ahead;
 mod claims;
 mod credit;
 mod cuts;

@@ -525,7 +525,7 @@ impl Path {
         &mut self,
         lane: &mut impl Lane<M>,
         len: usize,
-        fill: impl FnMut(&mut [u8]),
+        fill: impl FnMut(usize, &mut [u8]),
     ) -> bool {
         let Some(Active { generation, .. }) = self.active else { return false };
         if !self.out.retained.is_empty() || self.keeps(generation) {

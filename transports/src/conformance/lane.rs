@@ -214,13 +214,14 @@ pub fn written_in_place<F: Factory>(f: &mut F) {
     let mut sent = Vec::new();
     for (i, size) in (1..).zip(sizes.iter().cycle().take(40)) {
         let (h, body) = (header(Kind::Msg, i, 0, *size), bytes(*size, i));
-        let mut calls = 0;
+        let mut filled = 0;
         until(&mut a, &mut b, &mem, &mut seen, |a, _| {
-            let taken = Lane::<Mem>::try_send_with(a, &h, &mut |to| {
-                calls += 1;
-                to.copy_from_slice(&body);
+            let taken = Lane::<Mem>::try_send_with(a, &h, &mut |at, to| {
+                assert_eq!(at, filled);
+                filled += to.len();
+                to.copy_from_slice(&body[at..filled]);
             });
-            assert_eq!(calls, u32::from(taken == Sent::Taken));
+            assert_eq!(filled, if taken == Sent::Taken { body.len() } else { 0 });
             taken == Sent::Taken
         });
         sent.push((h, body));

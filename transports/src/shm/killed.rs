@@ -80,8 +80,9 @@ fn word(side: usize, i: u64, at: usize) -> [u8; 8] {
     mix(i ^ (side as u64) << 60 ^ (at as u64) << 40).to_le_bytes()
 }
 
-fn fill(side: usize, i: u64, to: &mut [u8]) {
-    for (at, part) in to.chunks_mut(8).enumerate() {
+/// `from` is a multiple of a word.
+fn fill(side: usize, i: u64, from: usize, to: &mut [u8]) {
+    for (at, part) in (from / 8..).zip(to.chunks_mut(8)) {
         part.copy_from_slice(&word(side, i, at)[..part.len()]);
     }
 }
@@ -234,7 +235,9 @@ fn talk(page: &Page, side: usize, own: &Doorbells, eventfd: &EventFd, mut lane: 
                 a: sent + 1,
                 b: 0,
             };
-            if Lane::<VecMemory>::try_send_with(&mut lane, &header, &mut |to| fill(side, sent + 1, to)) != Sent::Taken {
+            if Lane::<VecMemory>::try_send_with(&mut lane, &header, &mut |at, to| fill(side, sent + 1, at, to))
+                != Sent::Taken
+            {
                 full = true;
                 break;
             }

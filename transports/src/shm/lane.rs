@@ -14,7 +14,7 @@ use crate::transport::Watched;
 use base::bytes::Malformed;
 use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
 use base::protocol::shared::{
-    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
+    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, PART, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
 };
 use base::{BufId, Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,6 +26,9 @@ use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 /// the other side begins soon, and each further one as long as all before it, up to the longest.
 const FIRST_PIECE: u64 = 8 << 10;
 pub(super) const CHUNK: u64 = 64 << 10;
+
+/// The bytes of a part of a MSG: see [`PART`]. Below twice this, a body is written as a whole.
+const SHARE: usize = 8 << 10;
 
 /// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;
@@ -45,6 +48,7 @@ fn plan(direction: usize) -> (Plan, usize) {
         data_at: SLOTS_AT + 2 * slots + DATA * direction,
         data: DATA,
         low: LOW,
+        part: SHARE,
     };
     (plan, DIRECT + words)
 }
@@ -84,7 +88,7 @@ impl Outbound {
     #[cold]
     #[inline(never)]
     fn begin(&mut self, memory: &Segment, sequence: u64) -> bool {
-        let begun = self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_| ());
+        let begun = self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_, _| ());
         if begun {
             (self.next, self.first) = (sequence, sequence);
         }
@@ -189,7 +193,7 @@ impl ShmLane {
 
     /// Publishes a frame. Returns whether there was room.
     #[inline(always)]
-    fn put(&mut self, header: &Header, fill: impl FnOnce(&mut [u8])) -> bool {
+    fn put(&mut self, header: &Header, fill: impl FnMut(usize, &mut [u8])) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
@@ -235,7 +239,7 @@ impl ShmLane {
             let n = rest.left.min(rest.offset.clamp(FIRST_PIECE, CHUNK) as usize);
             let piece = Header { len: n as u32, ..rest.header };
             // If the user buffer is gone, the operation is over at the receiver too, which drops these zeros.
-            let fill = |to: &mut [u8]| {
+            let fill = |_, to: &mut [u8]| {
                 let n = mem.fill(rest.buf, rest.offset, to);
                 to[n..].fill(0);
             };
@@ -362,6 +366,10 @@ fn deliver_other<S: Sink + ?Sized>(
     sink: &mut S,
 ) -> Result<(), Malformed> {
     let [x, y] = frame.fields;
+    if frame.tag == PART {
+        sink.on_part(common, *next, body, x);
+        return Ok(());
+    }
     let (kind, a, b) = match frame.tag & !ACK_NOW {
         ACK => (Kind::Ack, 0, x),
         BULK => (Kind::Bulk, x, y),
@@ -405,7 +413,7 @@ impl<M: Memory> Lane<M> for ShmLane {
         }
         match payload {
             Payload::Bytes(bytes) => {
-                let taken = self.put(header, |to| to.copy_from_slice(bytes));
+                let taken = self.put(header, |at, to| to.copy_from_slice(&bytes[at..][..to.len()]));
                 self.done(taken)
             }
             Payload::User { buf, offset } => {
@@ -425,7 +433,7 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(&mut [u8])) -> Sent {
+    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(usize, &mut [u8])) -> Sent {
         if !self.takes() {
             return self.refuse();
         }

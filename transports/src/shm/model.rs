@@ -7,7 +7,7 @@
 use super::doorbells;
 use super::ring::{Consumer, Frame, Plan, Popped, Producer};
 use crate::memory::modelled::{Modelled, check};
-use base::protocol::shared::SLOT;
+use base::protocol::shared::{PART, SLOT};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
@@ -16,7 +16,7 @@ const DIRECT: usize = 8;
 
 /// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
-    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: 128, low: 128 }
+    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: 128, low: 128, part: 128 }
 }
 
 fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
@@ -24,7 +24,7 @@ fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
 }
 
 fn push(producer: &mut Producer, lane: &Modelled, i: u8, len: usize) -> bool {
-    producer.push(lane, Frame { tag: 1, fields: [u64::from(i), 0] }, 1, len, |to| to.fill(i))
+    producer.push(lane, Frame { tag: 1, fields: [u64::from(i), 0] }, 1, len, |_, to| to.fill(i))
 }
 
 fn pop(consumer: &mut Consumer, lane: &Modelled) -> Popped<(u64, Vec<u8>)> {
@@ -59,6 +59,43 @@ fn bodies_are_whole_and_in_order() {
             }
         }
         assert_eq!(pop(&mut consumer, &lane), Popped::Nothing);
+        sender.join().expect("the sender ends");
+    });
+}
+
+/// What is announced of a body before it is whole stays as it is, also when its slots and its place are used again.
+#[test]
+fn parts_are_there_when_they_are_announced() {
+    check(3, || {
+        let plan = || Plan { part: 40, ..plan(4) };
+        let lane = new_lane(4, true);
+        let there = lane.clone();
+        let sender = thread::spawn(move || {
+            let mut producer = Producer::new(plan());
+            for i in 1..3 {
+                while !push(&mut producer, &there, i, 120 - usize::from(i)) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut consumer = Consumer::new(plan());
+        let mut next = 1;
+        while next < 3 {
+            let popped = consumer.pop(&*lane, |frame, body| {
+                assert!(body.iter().all(|b| u64::from(*b) == next));
+                let whole = 120 - next;
+                if frame.tag == PART {
+                    assert!(frame.fields[0] == whole && (body.len() as u64) < whole);
+                } else {
+                    assert!(frame.fields[0] == next && body.len() as u64 == whole);
+                    next += 1;
+                }
+                Ok(())
+            });
+            if popped == Ok(Popped::Nothing) {
+                thread::yield_now();
+            }
+        }
         sender.join().expect("the sender ends");
     });
 }

@@ -12,7 +12,8 @@
 use super::payload::{PayloadRing, UNIT};
 use crate::memory::SegmentView;
 use base::bytes::Malformed;
-use base::protocol::shared::{FAR, FIELDS, LAP, QUESTION as ASK, SLOT, START, TAG};
+use base::protocol::frame::MSG;
+use base::protocol::shared::{ACK_NOW, FAR, FIELDS, LAP, PART, QUESTION as ASK, SLOT, START, TAG};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -32,6 +33,10 @@ const AHEAD: u64 = 4;
 /// When so many frames were found one after the other, the consumer fetches slots ahead too.
 const RUN: u32 = 4;
 
+/// A consumer that waits fetches the place of the next body, if that is as long as the last one and no longer than this. So it comes
+/// together with the slot's word, and not after it. The lines of longer ones would often be taken while the producer writes to them.
+const EXPECTED: usize = 2400;
+
 /// Bodies up to this length stay in the near part of the payload ring.
 pub(super) const NARROW: usize = 2 << 10;
 
@@ -47,7 +52,12 @@ pub(super) struct Plan {
     pub data: usize,
     /// The part of the data that is used first.
     pub low: usize,
+    /// A body is announced in parts of about this length, up to [`MOST_PARTS`].
+    pub part: usize,
 }
+
+/// More parts of a body cost more than they gain.
+const MOST_PARTS: usize = 4;
 
 impl Plan {
     fn slot(&self, n: u64) -> usize {
@@ -153,7 +163,7 @@ impl Producer {
         frame: Frame,
         fields: usize,
         len: usize,
-        fill: impl FnOnce(&mut [u8]),
+        mut fill: impl FnMut(usize, &mut [u8]),
     ) -> bool {
         if self.tail - self.head >= self.plan.slots - SPARE {
             self.look(view);
@@ -171,17 +181,56 @@ impl Producer {
                 self.stuck = true;
                 return false;
             };
+            let parts = self.parts(len, frame.tag);
+            let own = self.tail + parts as u64 - 1;
+            self.payload.take(own, start, len, self.is_wide(len));
             word |= 1 << FAR | u64::from(start) << START;
-            self.payload.take(self.tail, start, len, self.is_wide(len));
+            if parts > 1 {
+                return self.push_in_parts(view, (word, &frame, fields), (start, len, parts), fill);
+            }
             self.plan.data_at + start as usize * UNIT
         };
         if len > 0 {
             // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, and
             // it learns of the new one by the word that is written below.
-            unsafe { view.write(at, len, fill) };
+            unsafe { view.write(at, len, |to| fill(0, to)) };
         }
         self.publish(view, slot, word, &frame, fields);
         view.expect_store(self.plan.slot(self.tail + AHEAD));
+        self.stuck = false;
+        true
+    }
+
+    /// The parts in which a body is announced.
+    fn parts(&self, len: usize, tag: u8) -> usize {
+        let parts = (len / self.plan.part).clamp(1, MOST_PARTS);
+        let is_room = self.tail - self.head + (parts as u64) < self.plan.slots - SPARE;
+        if tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
+    }
+
+    /// Publishes a frame whose body goes to `start` in the payload ring. Before it is whole, the consumer hears of its parts.
+    #[inline(never)]
+    fn push_in_parts<G: SegmentView>(
+        &mut self,
+        view: &G,
+        (word, frame, fields): (u64, &Frame, usize),
+        (start, len, parts): (u32, usize, usize),
+        mut fill: impl FnMut(usize, &mut [u8]),
+    ) -> bool {
+        let at = self.plan.data_at + start as usize * UNIT;
+        let part = (len / parts).next_multiple_of(UNIT);
+        let mut done = 0;
+        for n in 1..=parts {
+            let end = if n == parts { len } else { n * part };
+            // SAFETY: as in [`Producer::push`]; what was announced before is not written again.
+            unsafe { view.write(at + done, end - done, |to| fill(done, to)) };
+            done = end;
+            if n < parts {
+                let so_far = 1 << FAR | u64::from(start) << START | 1 << FIELDS | end as u64;
+                self.publish(view, self.plan.slot(self.tail), so_far, &Frame { tag: PART, fields: [len as u64, 0] }, 1);
+            }
+        }
+        self.publish(view, self.plan.slot(self.tail), word, frame, fields);
         self.stuck = false;
         true
     }
@@ -273,17 +322,23 @@ pub(super) struct Consumer {
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
     run: u32,
+    /// Where the next body will probably lie, if it is like the last one: behind that.
+    expected: Range<usize>,
 }
 
 impl Consumer {
     pub(super) fn new(plan: Plan) -> Consumer {
-        Consumer { plan, head: 0, mapped: false, run: 0 }
+        Consumer { plan, head: 0, mapped: false, run: 0, expected: 0..0 }
     }
 
     /// Whether a frame is there.
     #[inline]
     pub(super) fn has_input<G: SegmentView>(&self, view: &G) -> bool {
-        self.word(view).is_some()
+        if self.word(view).is_some() {
+            return true;
+        }
+        self.expected.clone().step_by(UNIT).for_each(|line| view.expect_load(line));
+        false
     }
 
     #[inline]
@@ -292,11 +347,18 @@ impl Consumer {
         ((word ^ self.plan.lap(self.head)) >> LAP == 0).then_some(word)
     }
 
-    /// Maps the whole payload ring at once, since all of it will be read.
-    #[cold]
-    fn map<G: SegmentView>(&mut self, view: &G) {
-        self.mapped = true;
-        view.populate(self.plan.data_at, self.plan.data);
+    /// A body in the payload ring was found. Returns where the next one will lie, if it is as long and short enough to be fetched before
+    /// it is known to be there.
+    #[inline(never)]
+    fn after<G: SegmentView>(&mut self, view: &G, body: &Range<usize>) -> Range<usize> {
+        if body.end > self.plan.data_at + self.plan.low && !self.mapped {
+            // The producer uses the whole ring, so all of it will be read.
+            self.mapped = true;
+            view.populate(self.plan.data_at, self.plan.data);
+        }
+        let (begin, len) = (body.end.next_multiple_of(UNIT), body.len());
+        let fits = len <= EXPECTED && begin + len <= self.plan.data_at + self.plan.data;
+        if fits { begin..begin + len } else { 0..0 }
     }
 
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
@@ -317,9 +379,7 @@ impl Consumer {
             view.expect_load(self.plan.slot(self.head + AHEAD));
         }
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
-        if body.end > self.plan.data_at + self.plan.low && !self.mapped {
-            self.map(view);
-        }
+        self.expected = if body.start < self.plan.data_at { 0..0 } else { self.after(view, &body) };
         // The body is in the other processor's cache. The second of two lines is fetched together with the first. To fetch
         // those of longer bodies has been measured to be slower: the producer may still write to them.
         let second = (body.start & !(UNIT - 1)) + UNIT;
@@ -344,7 +404,7 @@ mod tests {
     use super::*;
     use crate::memory::Segment;
 
-    const PLAN: Plan = Plan { index: 0, slots_at: 4096, slots: 8, data_at: 8192, data: 4096, low: 1024 };
+    const PLAN: Plan = Plan { index: 0, slots_at: 4096, slots: 8, data_at: 8192, data: 4096, low: 1024, part: 256 };
 
     fn memory() -> Segment {
         Segment::create(12_288).unwrap().0
@@ -389,7 +449,7 @@ mod tests {
     fn one_who_counts_nonsense_is_not_believed() {
         let memory = memory();
         let mut producer = Producer::new(PLAN);
-        let mut push = || producer.push(&memory, Frame::new(1), 0, 1, |_| ());
+        let mut push = || producer.push(&memory, Frame::new(1), 0, 1, |_, _| ());
         (0..7).for_each(|_| assert!(push()));
         assert!(!push());
         memory.store(PLAN.index, 8, Release);
@@ -407,7 +467,7 @@ mod tests {
         let mut laps = 0;
         // The number of the lap wraps around meanwhile.
         while laps < 480_000 {
-            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |to| to.fill(laps as u8)) {
+            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |_, to| to.fill(laps as u8)) {
                 laps += 1;
             }
             assert!(producer.is_stuck(&memory));
@@ -422,10 +482,61 @@ mod tests {
     }
 
     #[test]
+    fn a_long_body_is_announced_in_parts() {
+        let memory = memory();
+        let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
+        let data: Vec<u8> = (0..1100).map(|n| n as u8).collect();
+        let mut push = |tag, len: usize| {
+            let mut filled = 0;
+            assert!(producer.push(&memory, Frame::new(tag), 0, len, |at, to| {
+                assert_eq!(at, filled);
+                filled += to.len();
+                to.copy_from_slice(&data[at..filled]);
+            }));
+            assert_eq!(filled, len);
+            let mut unread = Vec::new();
+            producer.unread(&memory, |frame, body| {
+                assert_eq!(body, &data[..body.len()]);
+                unread.push((frame.tag, frame.fields[0], body.len()));
+            });
+            let mut seen = Vec::new();
+            let mut pop = || {
+                consumer.pop(&memory, |frame, body| {
+                    assert_eq!(body, &data[..body.len()]);
+                    seen.push((frame.tag, frame.fields[0], body.len()));
+                    Ok(())
+                })
+            };
+            while pop() == Ok(Popped::Frame(())) {}
+            assert_eq!(seen, unread);
+            seen
+        };
+        for _ in 0..20 {
+            assert_eq!(push(MSG, 511), [(MSG, 0, 511)]);
+            assert_eq!(push(MSG, 513), [(PART, 513, 256), (MSG, 0, 513)]);
+            assert_eq!(
+                push(MSG | ACK_NOW, 1100),
+                [(PART, 1100, 320), (PART, 1100, 640), (PART, 1100, 960), (MSG | ACK_NOW, 0, 1100)]
+            );
+            assert_eq!(push(3, 1100), [(3, 0, 1100)], "only a MSG has parts");
+        }
+        // Seven slots are in use, and so there are none for parts.
+        (0..4).for_each(|_| assert!(producer.push(&memory, Frame::new(MSG), 0, 1, |_, _| ())));
+        assert!(producer.push(&memory, Frame::new(MSG), 0, 1100, |_, _| ()));
+        let mut tags = Vec::new();
+        while consumer.pop(&memory, |frame, _| {
+            tags.push(frame.tag);
+            Ok(())
+        }) == Ok(Popped::Frame(()))
+        {}
+        assert_eq!(tags, [MSG; 5]);
+    }
+
+    #[test]
     fn what_is_objected_to_is_not_taken() {
         let memory = memory();
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
-        assert!(producer.push(&memory, Frame::new(9), 0, 1, |to| to.fill(4)));
+        assert!(producer.push(&memory, Frame::new(9), 0, 1, |_, to| to.fill(4)));
         assert_eq!(consumer.pop(&memory, |_, _| Err::<(), _>(Malformed)), Err(Malformed));
         let mut left = Vec::new();
         producer.unread(&memory, |frame, body| left.push((frame.tag, body.to_vec())));

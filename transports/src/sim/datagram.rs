@@ -158,7 +158,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         self.take(header, |frame| {
             frame.resize(HEADER + header.len as usize, 0);
-            fill(&mut frame[HEADER..]);
+            fill(0, &mut frame[HEADER..]);
         })
     }
 

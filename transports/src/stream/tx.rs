@@ -101,7 +101,7 @@ impl Writer {
         self.add_header(header);
         let at = self.buf.len();
         self.buf.resize(at + header.len as usize, 0);
-        fill(&mut self.buf[at..]);
+        fill(0, &mut self.buf[at..]);
     }
 
     fn add_header(&mut self, header: &Header) {

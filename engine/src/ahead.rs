@@ -1,0 +1,84 @@
+//! Messages of which a part is here before the whole, on lanes whose other side is still writing it: the part goes to the buffer of the
+//! receive that will match, so both sides copy at once. Part of the engine.
+//!
+//! Nothing else is done with a part. When the whole message comes, it is matched as any other, and what its receive has got
+//! already is not copied again. Invariants: only a receive that names its source gets a part, so the message that it gets is this one
+//! or none; that receive cannot be cancelled any more, since its buffer has changed; a message that would not fit has no part.
+
+use crate::types::PeerId;
+use crate::wire::Eager;
+
+use crate::{Engine, NOW, OpId, Source};
+use base::Memory;
+
+/// What a receive has got of the next message of a peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    peer: PeerId,
+    op: u64,
+    bytes: u64,
+}
+
+impl Ahead {
+    pub fn is_of(&self, peer: PeerId) -> bool {
+        self.peer == peer
+    }
+
+    /// Writes the data of a peer's message to the buffer of its receive, but for what that has got.
+    #[inline(always)]
+    pub fn write_rest<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
+        match ahead {
+            None => mem.write(op, 0, data),
+            Some(_) => Ahead::write_after(ahead, mem, (peer, op), data),
+        }
+    }
+
+    #[inline(never)]
+    fn write_after<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
+        let got = ahead.take_if(|a| a.peer == peer).filter(|a| a.op == op).map_or(0, |a| a.bytes);
+        mem.write(op, got, data.get(got as usize..).unwrap_or_default());
+    }
+}
+
+impl Engine {
+    /// A first part of the body of this peer's next message came. The whole, of `total` bytes, comes by [`Engine::on_message`].
+    pub fn on_part<M: Memory>(&mut self, mem: &mut M, peer: PeerId, part: &[u8], total: u64) {
+        let Some((head, data)) = Eager::decode_plain(part) else { return };
+        let Some(p) = self.peers.get(peer.0 as usize) else { return };
+        let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return };
+        let is_here = (context.context == head.context && context.group == p.group)
+            && (context.members.get(head.source) == Some(peer) && p.gone.is_none() && self.tracking.is_none());
+        if !is_here {
+            return;
+        }
+        let found = match context.posted.first_of_few(head.source, head.tag) {
+            Some(receive) => Some((receive.op, receive.source, receive.capacity)),
+            None if context.posted.is_empty() => {
+                let fitting = self.now.filter(|now| now.takes(p.latest, head.source, head.tag));
+                fitting.map(|now| (NOW.0, now.source, now.capacity))
+            }
+            None => None,
+        };
+        let size = total.saturating_sub((part.len() - data.len()) as u64);
+        let Some((op, Source::Rank(_), capacity)) = found else { return };
+        if size > capacity.min(self.cfg.eager_max) || data.len() as u64 > size {
+            return;
+        }
+        let got = self.ahead.filter(|a| a.peer == peer && a.op == op).map_or(0, |a| a.bytes);
+        if let Some(more) = data.get(got as usize..) {
+            mem.write(op, got, more);
+            self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64 });
+        }
+    }
+
+    /// Whether a receive that is still posted has a part of its message.
+    pub(crate) fn has_part(&self, op: OpId) -> bool {
+        self.ahead.is_some_and(|a| a.op == op.0)
+    }
+
+    /// The receive ends without a message.
+    #[cold]
+    pub(crate) fn forget_part_of(&mut self, op: OpId) {
+        self.ahead.take_if(|a| a.op == op.0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Messages of which parts come first.
+
+use super::*;
+
+const DATA: [u8; 16] = [7; 16];
+
+/// The body of a message of `a`.
+fn body(a: &mut Side, tag: i64) -> Vec<u8> {
+    a.send(tag, &DATA, Mode::Standard);
+    a.collect();
+    let Some(Output::Message { bytes, .. }) = a.wire.pop_front() else { panic!("an EAGER") };
+    bytes
+}
+
+impl Side {
+    /// All but the last `missing` bytes of a body come.
+    fn part(&mut self, body: &[u8], missing: usize) {
+        self.engine.on_part(&mut self.mem, self.peer, &body[..body.len() - missing], body.len() as u64);
+    }
+
+    fn whole(&mut self, body: &[u8]) {
+        self.engine.on_message(&mut self.mem, self.peer, body).expect("well formed");
+    }
+
+    /// How many bytes of a receive's buffer are written.
+    fn written(&self, op: OpId) -> usize {
+        self.data(op).iter().take_while(|b| **b == 7).count()
+    }
+}
+
+#[test]
+fn a_part_goes_to_the_buffer_and_is_not_copied_again() {
+    let (mut a, mut b) = pair(small());
+    let other = b.recv(Source::Rank(0), Tag::Is(1), 16);
+    let r = b.recv(Source::Rank(0), Tag::Any, 20);
+    let body = body(&mut a, 2);
+    for (missing, written) in [(12, 4), (14, 4), (1, 15)] {
+        b.part(&body, missing);
+        assert_eq!((b.written(r), b.written(other)), (written, 0));
+        assert!(b.engine.pending(r));
+    }
+    // Would it be copied again, this would be overwritten.
+    b.mem.0.get_mut(&r.0).unwrap()[3] = 8;
+    b.whole(&body);
+    assert_eq!(b.engine.finish(r), got(2, 16));
+    assert_eq!(b.data(r), [&[7, 7, 7, 8][..], &[7; 12], &[0; 4]].concat());
+    assert!(b.engine.pending(other));
+}
+
+#[test]
+fn what_has_got_a_part_is_not_cancelled() {
+    let (mut a, mut b) = pair(small());
+    let (r, next) = (b.recv(Source::Rank(0), Tag::Is(2), 16), b.recv(Source::Rank(0), Tag::Is(2), 16));
+    let body = body(&mut a, 2);
+    b.part(&body, 3);
+    assert!(!b.engine.cancel_recv(r));
+    assert!(b.engine.cancel_recv(next));
+    b.whole(&body);
+    assert_eq!(b.engine.finish(r), got(2, 16));
+    assert_eq!(b.data(r), DATA);
+}
+
+#[test]
+fn receives_that_may_get_another_message_have_no_part() {
+    let (mut a, mut b) = pair(small());
+    let body = body(&mut a, 2);
+    let receives: [(Source, Tag, usize); 3] =
+        [(Source::Any, Tag::Is(2), 16), (Source::Rank(0), Tag::Is(3), 16), (Source::Rank(0), Tag::Is(2), 15)];
+    for (source, tag, capacity) in receives {
+        let r = b.recv(source, tag, capacity);
+        b.part(&body, 3);
+        assert_eq!(b.written(r), 0);
+        assert!(b.engine.cancel_recv(r));
+    }
+    // The oldest that matches is meant, not another one that would do.
+    let (any, named) = (b.recv(Source::Any, Tag::Any, 16), b.recv(Source::Rank(0), Tag::Is(2), 16));
+    b.part(&body, 3);
+    assert_eq!((b.written(any), b.written(named)), (0, 0));
+    b.whole(&body);
+    assert_eq!(b.engine.finish(any), got(2, 16));
+    assert_eq!(b.data(any), DATA);
+}
+
+#[test]
+fn a_part_of_a_receive_without_an_operation_is_forgotten_with_it() {
+    let (mut a, mut b) = pair(small());
+    let now = (b.ctx, Source::Rank(0), Tag::Is(2), 16);
+    let body = body(&mut a, 2);
+    for whole in [false, true] {
+        b.mem.0.insert(NOW.0, vec![0; 16]);
+        assert!(b.engine.recv_now(now.0, now.1, now.2, now.3));
+        b.part(&body, 3);
+        assert_eq!(b.written(NOW), 13);
+        if whole {
+            b.whole(&body);
+        }
+        assert_eq!(b.engine.end_now(), got(2, 16).filter(|_| whole));
+        if !whole {
+            // Another buffer has the same number.
+            b.mem.0.insert(NOW.0, vec![0; 16]);
+            assert!(b.engine.recv_now(now.0, now.1, now.2, now.3));
+            b.whole(&body);
+            assert_eq!(b.engine.end_now(), got(2, 16));
+        }
+        assert_eq!(b.data(NOW), DATA);
+    }
+}
+
+#[test]
+fn the_whole_never_comes() {
+    let (mut a, mut b) = pair(small());
+    let r = b.recv(Source::Rank(0), Tag::Is(2), 16);
+    let body = body(&mut a, 2);
+    b.part(&body, 3);
+    b.engine.on_gone(b.peer, Gone::Dead);
+    assert_eq!(b.engine.finish(r), failed(Fault::PeerDead));
+    b.part(&body, 2);
+}
