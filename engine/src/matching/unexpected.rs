@@ -12,17 +12,19 @@ const LINKS: usize = CLASSES + 1;
 /// The link of the list of all messages.
 const ALL: usize = CLASSES;
 
-/// Lists of a class are made when searches have gone through this many times as many messages as there are. Lists cost a little
-/// at each message that comes or goes, and a program may search in vain once, and then receive in order.
+/// Many messages get places, and then lists of a class, when searches have gone through this many times as many messages as there are.
+/// Each costs a little at each message that comes or goes, and a program may search in vain once, and then receive in order.
 const SCANS: usize = 2;
 
 /// The unexpected messages of one inter-communicator.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<Arrived>")]
 pub(crate) struct Unexpected {
-    /// All messages, while they are few.
+    /// All messages, while they are few, or received in the order in which they came.
     few: VecDeque<Arrived>,
-    /// Made when they are many for the first time.
+    /// How many of more than [`MANY`] among them searches have gone through.
+    scanned: usize,
+    /// Made when there are many for the first time, and they are searched.
     many: Option<Box<Many>>,
 }
 
@@ -60,12 +62,9 @@ impl From<Vec<Arrived>> for Unexpected {
 
 impl Unexpected {
     pub fn push(&mut self, message: Arrived) {
-        if used(&self.many).is_none() && self.few.len() < MANY {
-            self.few.push_back(message);
-        } else {
-            let many = self.many.get_or_insert_default();
-            self.few.drain(..).for_each(|message| many.push(message));
-            many.push(message);
+        match used_mut(&mut self.many) {
+            Some(many) => many.push(message),
+            None => self.few.push_back(message),
         }
     }
 
@@ -79,8 +78,22 @@ impl Unexpected {
     pub fn find(&mut self, source: Source, tag: Tag) -> Option<u32> {
         match used_mut(&mut self.many) {
             Some(many) => many.find(source, tag),
-            None => self.few.iter().position(|m| fits(source, tag, m.source, m.tag)).map(|at| at as u32),
+            None => self.find_of_few(source, tag),
         }
+    }
+
+    fn find_of_few(&mut self, source: Source, tag: Tag) -> Option<u32> {
+        let found = self.few.iter().position(|m| fits(source, tag, m.source, m.tag));
+        if self.few.len() > MANY {
+            self.scanned += found.unwrap_or(self.few.len());
+            if self.scanned > SCANS * self.few.len() {
+                self.scanned = 0;
+                let many = self.many.get_or_insert_default();
+                std::mem::take(&mut self.few).into_iter().for_each(|message| many.push(message));
+                return many.find(source, tag);
+            }
+        }
+        found.map(|at| at as u32)
     }
 
     /// The place of the oldest message for which this holds. It is valid until the queue changes.
