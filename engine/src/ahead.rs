@@ -5,40 +5,12 @@
 //! already is not copied again. Invariants: only a receive that names its source gets a part, so the message that it gets is this one
 //! or none; that receive cannot be cancelled any more, since its buffer has changed; a message that would not fit has no part.
 
+use crate::state::Ahead;
 use crate::types::PeerId;
 use crate::wire::Eager;
 
 use crate::{Engine, NOW, OpId, Source};
 use base::Memory;
-
-/// What a receive has got of the next message of a peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
-    peer: PeerId,
-    op: u64,
-    bytes: u64,
-}
-
-impl Ahead {
-    pub fn is_of(&self, peer: PeerId) -> bool {
-        self.peer == peer
-    }
-
-    /// Writes the data of a peer's message to the buffer of its receive, but for what that has got.
-    #[inline(always)]
-    pub fn write_rest<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
-        match ahead {
-            None => mem.write(op, 0, data),
-            Some(_) => Ahead::write_after(ahead, mem, (peer, op), data),
-        }
-    }
-
-    #[inline(never)]
-    fn write_after<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
-        let got = ahead.take_if(|a| a.peer == peer).filter(|a| a.op == op).map_or(0, |a| a.bytes);
-        mem.write(op, got, data.get(got as usize..).unwrap_or_default());
-    }
-}
 
 impl Engine {
     /// A first part of the body of this peer's next message came. The whole, of `total` bytes, comes by [`Engine::on_message`].

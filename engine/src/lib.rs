@@ -50,7 +50,6 @@ pub use members::Members;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 
-use ahead::Ahead;
 use arrived::{Arrived, Body};
 use base::bytes::Malformed;
 use base::{Memory, Sorted, tight};
@@ -59,7 +58,7 @@ use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Claimed, Context, Group, Now, Peer, State, Tracking};
+use state::{Ahead, Claimed, Context, Group, Now, Peer, State, Tracking};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 

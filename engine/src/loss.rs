@@ -21,7 +21,7 @@ impl Engine {
         p.waiting.clear();
         p.bulk.clear();
         self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
-        self.ahead.take_if(|a| a.is_of(peer));
+        self.ahead.take_if(|a| a.peer == peer);
         self.troubled = true;
         // It sends nothing more, so it is not counted as one that lacks credit.
         self.at_end -= usize::from(p.granting.at_end());

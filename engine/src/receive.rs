@@ -3,12 +3,11 @@
 //! new message is compared only with posted receives, in the order of posting, and a new receive only with unexpected
 //! messages, in the order of arrival.
 
-use crate::ahead::Ahead;
 use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
 use crate::ops::Ops;
-use crate::state::{Claimed, Context, Now, Op, Pulling, State};
+use crate::state::{Ahead, Claimed, Context, Now, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
 use crate::{
     ContextId, Ctx, Engine, Envelope, Fault, MessageId, NOW, OpId, Outcome, Output, PeerId, Probe, Source, Tag,

@@ -12,7 +12,7 @@ use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, PeerId, Source, Tag};
-use base::Sorted;
+use base::{Memory, Sorted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -287,6 +287,31 @@ impl Now {
     #[inline(always)]
     pub fn takes(&self, ctx: Ctx, source: u32, tag: i64) -> bool {
         matches!(self.state, NowState::Waiting) && self.ctx == ctx && fits(self.source, self.tag, source, tag)
+    }
+}
+
+/// What a receive has got of the next message of a peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub peer: PeerId,
+    pub op: u64,
+    pub bytes: u64,
+}
+
+impl Ahead {
+    /// Writes the data of a peer's message to the buffer of its receive, but for what that has got.
+    #[inline(always)]
+    pub fn write_rest<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
+        match ahead {
+            None => mem.write(op, 0, data),
+            Some(_) => Ahead::write_after(ahead, mem, (peer, op), data),
+        }
+    }
+
+    #[inline(never)]
+    fn write_after<M: Memory>(ahead: &mut Option<Ahead>, mem: &mut M, (peer, op): (PeerId, u64), data: &[u8]) {
+        let got = ahead.take_if(|a| a.peer == peer).filter(|a| a.op == op).map_or(0, |a| a.bytes);
+        mem.write(op, got, data.get(got as usize..).unwrap_or_default());
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use trust::{Answering, Encrypt, Identity, Key, Progress, Protocol, Ring};
 use wire::control::What;
 
@@ -12,8 +12,8 @@ fn member(number: u8) -> Arc<Trust> {
     Arc::new(Trust::new(ring, Encrypt::Network).with_identity(Identity::from_secret([number; 32])))
 }
 
-/// Reads one request, and answers it.
-fn serve(mut stream: TcpStream, leader: &Arc<Trust>, answer: &Answer) -> io::Result<Vec<u8>> {
+/// Reads one request, tells of it, and answers it.
+fn serve(mut stream: TcpStream, leader: &Arc<Trust>, answer: &Answer, tell: &Sender<Request>) -> io::Result<()> {
     let mut proof = Answering::begin(leader, Protocol::Control, true);
     while proof.wants() > 0 {
         let mut bytes = vec![0; proof.wants()];
@@ -27,10 +27,11 @@ fn serve(mut stream: TcpStream, leader: &Arc<Trust>, answer: &Answer) -> io::Res
     stream.read_exact(&mut length)?;
     let mut request = vec![0; u32::from_le_bytes(length) as usize];
     stream.read_exact(&mut request)?;
+    // Before the answer, with which the test goes on.
+    tell.send(Request::decode(&request).expect("it can be read")).expect("the test reads it");
     let answer = answer.encode();
     stream.write_all(&(answer.len() as u32).to_le_bytes())?;
-    stream.write_all(&answer)?;
-    Ok(request)
+    stream.write_all(&answer)
 }
 
 fn client(contact: Contact, timeout: Duration) -> Client {
@@ -55,8 +56,7 @@ fn given(answers: Vec<Answer>, timeout: Duration) -> (Vec<Request>, Given) {
     // It ends with the answers, or with the test.
     std::thread::spawn(move || {
         for (answer, stream) in answers.iter().zip(listener.incoming()) {
-            let body = serve(stream.unwrap(), &leader, answer).expect("a request");
-            to.send(Request::decode(&body).expect("it can be read")).expect("the test reads it");
+            serve(stream.unwrap(), &leader, answer, &to).expect("a request");
         }
     });
     let client = client(contact, timeout);

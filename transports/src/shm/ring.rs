@@ -52,12 +52,12 @@ pub(super) struct Plan {
     pub data: usize,
     /// The part of the data that is used first.
     pub low: usize,
-    /// A body is announced in parts of about this length, up to [`MOST_PARTS`].
+    /// A body is announced in parts of about this length, up to [`PARTS`].
     pub part: usize,
 }
 
 /// More parts of a body cost more than they gain.
-const MOST_PARTS: usize = 4;
+const PARTS: usize = 4;
 
 impl Plan {
     fn slot(&self, n: u64) -> usize {
@@ -203,7 +203,7 @@ impl Producer {
 
     /// The parts in which a body is announced.
     fn parts(&self, len: usize, tag: u8) -> usize {
-        let parts = (len / self.plan.part).clamp(1, MOST_PARTS);
+        let parts = (len / self.plan.part).clamp(1, PARTS);
         let is_room = self.tail - self.head + (parts as u64) < self.plan.slots - SPARE;
         if tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
     }
