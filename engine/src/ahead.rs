@@ -3,7 +3,7 @@
 //!
 //! Nothing else is done with a part. When the whole message comes, it is matched as any other, and what its receive has got
 //! already is not copied again. Invariants: only a receive that names its source gets a part, so the message that it gets is this one
-//! or none; that receive cannot be cancelled any more, since its buffer has changed; a message that would not fit has no part.
+//! or none; that receive cannot be cancelled any more, since its buffer has changed: it has matched, as one whose data is being pulled; a message that would not fit has no part.
 
 use crate::state::Ahead;
 use crate::types::PeerId;
@@ -36,7 +36,18 @@ impl Engine {
         if size > capacity.min(self.cfg.eager_max) || data.len() as u64 > size {
             return;
         }
-        let got = self.ahead.filter(|a| a.peer == peer && a.op == op).map_or(0, |a| a.bytes);
+        let got = match self.ahead {
+            Some(a) if a.peer == peer => {
+                if a.op == op {
+                    a.bytes
+                } else {
+                    0
+                }
+            }
+            // One at a time: what another receive has got may not be forgotten.
+            Some(a) if a.op == NOW.0 || self.ops.posted(a.op).is_some() => return,
+            _ => 0,
+        };
         if let Some(more) = data.get(got as usize..) {
             mem.write(op, got, more);
             self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64 });

@@ -20,6 +20,9 @@ use wire::{About, Scope, TransportId};
 /// How long pairs may take to leave a transport that is taken out of use. Then their lanes are cut.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
+/// Processes that an answer names.
+const MOST_NAMED: usize = 3;
+
 /// What became of the order to move pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moved {
@@ -48,6 +51,17 @@ impl Moved {
     }
 }
 
+/// The first few of these, of which there are so many, and how many others.
+pub(crate) fn named(all: impl Iterator<Item = String>, number: usize, between: &str) -> String {
+    let mut named: Vec<String> = all.take(MOST_NAMED).collect();
+    match number - named.len() {
+        0 => (),
+        1 => named.push("another one".into()),
+        more => named.push(format!("{more} others")),
+    }
+    named.join(between)
+}
+
 /// There is no such transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoTransport(pub String);
@@ -66,6 +80,8 @@ pub enum CannotUse {
     Unknown(NoTransport),
     /// No other one reaches the same processes, and connections are made by it.
     Last,
+    /// No other one reaches these processes, with which there are connections.
+    Only(Vec<ProcId>),
     /// It could not be opened.
     System(String),
 }
@@ -75,6 +91,13 @@ impl fmt::Display for CannotUse {
         match self {
             CannotUse::Unknown(e) => e.fmt(f),
             CannotUse::Last => f.write_str("no other transport can take its place, so it stays"),
+            CannotUse::Only(of) => {
+                write!(
+                    f,
+                    "no other transport reaches {}, so it stays",
+                    named(of.iter().map(ProcId::to_string), of.len(), ", ")
+                )
+            }
             CannotUse::System(e) => f.write_str(e),
         }
     }
@@ -103,6 +126,13 @@ impl Core {
         pairs.map(|(i, pair)| (i, pair.local(), pair.remote()))
     }
 
+    /// Those of these pairs that have no connection.
+    pub(crate) fn without_lane(&self, pairs: &[(ProcId, ProcId)]) -> Vec<ProcId> {
+        let has_none = |(_, pair): &(usize, &Pair<AnyLane>)| pair.gone().is_none() && pair.lane().is_none();
+        let found = pairs.iter().filter_map(|(local, remote)| self.find(*local, *remote));
+        found.map(|i| (i, self.session.pair(i))).filter(has_none).map(|(_, pair)| pair.remote()).collect()
+    }
+
     /// What has become of a pair that has begun to move.
     pub fn moved(&self, (local, remote): (ProcId, ProcId)) -> Became {
         let pair = self.find(local, remote);
@@ -110,8 +140,8 @@ impl Core {
     }
 
     /// Takes a transport out of use: its pairs move to others, and when its last lane is closed nothing of it is left.
-    /// [`Core::uses`] says when. Returns how many pairs leave it; `None`: nothing of it is left already.
-    pub fn stop_using(&mut self, word: &str) -> Result<Option<usize>, CannotUse> {
+    /// [`Core::uses`] says when. Returns which pairs leave it, of our process and theirs; `None`: nothing of it is left already.
+    pub fn stop_using(&mut self, word: &str) -> Result<Option<Vec<(ProcId, ProcId)>>, CannotUse> {
         let (n, about) = self.named(word).map_err(CannotUse::Unknown)?;
         // One for this host alone can be replaced by any, one for all hosts by another such.
         let replaces = |e: &Entry| about.scope == Scope::Host || e.about.scope == Scope::Anywhere;
@@ -123,7 +153,12 @@ impl Core {
         if !self.uses(word) {
             return Ok(None);
         }
-        let leave = self.session.lanes_of(about.id);
+        let only = self.session.reached_only_by(about.id);
+        if !only.is_empty() {
+            return Err(CannotUse::Only(only));
+        }
+        let on_it = |i: &usize| self.session.pair(*i).lane().is_some_and(|up| up.transport == about.id);
+        let leave = self.live_pairs().filter(|(i, ..)| on_it(i)).map(|(_, local, remote)| (local, remote)).collect();
         self.registry.withdraw(n);
         self.session.set_transport(about.id, Err(TAKEN_OUT));
         self.tell_contact();

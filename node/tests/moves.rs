@@ -125,7 +125,7 @@ fn a_pair_that_stays_where_it_is_says_why() {
     };
     assert_eq!(stays(&a, "shm"), "the other side offers none");
     let left = a.node.inspect(|core| core.stop_using("shm")).unwrap();
-    assert_eq!(left, Some(0), "no pair used it");
+    assert_eq!(left, Some(Vec::new()), "no pair used it");
     let until = Instant::now() + LONG;
     while a.node.inspect(|core| core.uses("shm")) {
         assert!(Instant::now() < until, "something is left");
@@ -202,6 +202,44 @@ fn the_only_transport_stays() {
     exchange([(&a, to_b), (&b, to_a)], b"over shared memory");
     assert_eq!(a.node.inspect(|core| core.stop_using("shm")), Err(node::CannotUse::Last));
     exchange([(&a, to_b), (&b, to_a)], b"and still");
+}
+
+/// Where the other process offers nothing else, the pair would be without a connection.
+#[test]
+fn what_alone_reaches_a_process_stays() {
+    let b = Job::new();
+    over("shm");
+    let a = Job::new();
+    let (to_b, to_a) = couple(&a, &b);
+    let ends = [(&a, to_b), (&b, to_a)];
+    exchange(ends, b"over the only transport that both have");
+    let refused = b.node.inspect(|core| core.stop_using("shm"));
+    assert_eq!(refused, Err(node::CannotUse::Only(vec![a.id()])));
+    exchange(ends, b"and still");
+    assert_eq!(a.node.inspect(|core| core.lanes_had(a.id(), b.id())), 1);
+}
+
+/// An order was given to one side, and taken back where the pair could not move: the other side keeps it no longer than that.
+#[test]
+fn an_order_that_is_taken_back_binds_nobody() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let (ends, both) = ([(&a, to_b), (&b, to_a)], [(&a, &b), (&b, &a)]);
+    exchange(ends, b"over shared memory");
+    settled(both, true);
+    let order = |job: &Job, word: &str| job.node.inspect(|core| core.switch(|_, _| true, word)).unwrap();
+    order(&a, "tcp");
+    settled(both, false);
+    b.node.inspect(|core| core.stop_using("shm")).unwrap();
+    let until = Instant::now() + LONG;
+    while b.node.inspect(|core| core.uses("shm")) {
+        assert!(Instant::now() < until, "something is left");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(order(&a, "best").there.values().sum::<usize>(), 1);
+    b.node.inspect(|core| core.use_again("shm")).unwrap();
+    exchange(ends, b"on the way");
+    settled(both, true);
 }
 
 /// A process that is held does not hear that the other one takes a transport out of use.

@@ -162,7 +162,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let better = Err((Status::BetterConnection, pair.path.offered_generation().wrapping_sub(1)));
         if let Some(moves) = hello.moves {
             let is_left = |up: &Up<L>| up.generation == moves.leaves && older(up.generation, hello.generation);
-            let stays = moves.why == Why::Better && pair.moves.pinned.is_some();
+            // Whose order stands does not dial for what is better.
+            let stays = moves.why == Why::Better && pair.moves.pinned_here;
             if pair.gone().is_some() || pair.caller.is_some() || stays || !pair.lane().is_some_and(is_left) {
                 return better;
             }

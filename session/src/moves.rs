@@ -4,13 +4,13 @@
 //! the other side's life. A transport that has failed is left alone for ever longer, so no pair goes to and fro. An order stands if
 //! its move arrives, or has to wait for a process that does not answer; one that is refused is withdrawn.
 
-use crate::Up;
 use crate::dial::GIVE_WAY;
 use crate::state::Session;
 use crate::state::evidence::Refusal;
 use crate::state::moves::Moving;
 use crate::state::pair::{Dial, NewLane};
-use base::{Memory, Time};
+use crate::{Pair, Up};
+use base::{Memory, ProcId, Time};
 use std::fmt;
 use std::time::Duration;
 use wire::lane::Lane;
@@ -115,6 +115,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let why = if pair.moves.pinned == Some(to) { Why::Ordered } else { Why::Freed };
         self.begin_move(i, to, why, now);
         Ok(Ordered::Moves)
+    }
+
+    /// The processes of the pairs on this transport that have, as far as they have told, no other one that is used here.
+    pub fn reached_only_by(&self, transport: TransportId) -> Vec<ProcId> {
+        let uses = |pair: &Pair<L>| pair.gone().is_none() && pair.lane().is_some_and(|up| up.transport == transport);
+        let has = |pair: &Pair<L>, other| pair.who.contact.as_ref().is_none_or(|c| c.entry(other).is_some());
+        let only = |i: usize, pair: &Pair<L>| !self.usable(i).any(|other| other != transport && has(pair, other));
+        self.pairs().filter(|(i, pair)| uses(pair) && only(*i, pair)).map(|(_, pair)| pair.remote()).collect()
     }
 
     /// Whether a pair uses this transport, now that it may be used, or is on its way to another; otherwise why it does not.
@@ -246,7 +254,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let pair = &mut self.pairs[i];
         if !dialled {
             match moves.why {
-                Why::Better => (),
+                Why::Better => pair.moves.other_has_chosen(transport),
                 Why::Ordered => pair.moves.order(Some(transport), false),
                 Why::Freed => pair.moves.order(None, false),
             }

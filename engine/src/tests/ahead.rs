@@ -116,3 +116,41 @@ fn the_whole_never_comes() {
     assert_eq!(b.engine.finish(r), failed(Fault::PeerDead));
     b.part(&body, 2);
 }
+
+/// Two peers write at a time, and one receive at a time gets parts: what it has got is not forgotten.
+#[test]
+fn parts_of_two_peers() {
+    let (_, mut b) = pair(small());
+    let peers = [b.engine.add_peer(7), b.engine.add_peer(7)];
+    let context = ContextId::root(2);
+    let ctx = b.engine.open(context, 0, peers.to_vec());
+    let body = |source: u32| {
+        let head = wire::Head { tag: 2, source, context, op: 5 };
+        wire::Message::Eager(wire::Eager { notify: false, head, data: &DATA }).encode()
+    };
+    let bodies = [body(0), body(1)];
+    let mut recv = |b: &mut Side, source: u32| {
+        let op = b.engine.next_op();
+        b.mem.0.insert(op.0, vec![0; 16]);
+        b.engine.recv(&mut b.mem, op, ctx, Source::Rank(source), Tag::Is(2), 16);
+        op
+    };
+    // A first one of each: their inter-communicator is known then.
+    for (source, peer) in (0..).zip(peers) {
+        let r = recv(&mut b, source);
+        b.engine.on_message(&mut b.mem, peer, &bodies[source as usize]).expect("well formed");
+        assert_eq!(b.engine.finish(r), Some(Outcome::Received(Envelope { source, tag: 2, size: 16 })));
+    }
+    let receives = [recv(&mut b, 0), recv(&mut b, 1)];
+    for (peer, body) in peers.iter().zip(&bodies) {
+        b.engine.on_part(&mut b.mem, *peer, &body[..body.len() - 3], body.len() as u64);
+    }
+    assert_eq!(receives.map(|r| b.written(r)), [13, 0]);
+    assert_eq!(receives.map(|r| b.engine.cancel_recv(r)), [false, true]);
+    b.engine.on_message(&mut b.mem, peers[0], &bodies[0]).expect("well formed");
+    assert_eq!(b.data(receives[0]), DATA);
+    // Now it is another one's turn.
+    let next = recv(&mut b, 1);
+    b.engine.on_part(&mut b.mem, peers[1], &bodies[1][..bodies[1].len() - 3], bodies[1].len() as u64);
+    assert_eq!(b.written(next), 13);
+}

@@ -1,14 +1,11 @@
 //! An operator's command, done by this process.
 
 use crate::state::Core;
-use crate::switching::Moved;
+use crate::switching::{Moved, named};
 use base::ProcId;
 use session::{Became, Hold};
 use std::collections::BTreeSet;
 use wire::control::{Command, What};
-
-/// Processes that an answer names.
-const MOST_NAMED: usize = 3;
 
 /// A command that has begun here.
 pub(crate) enum Begun {
@@ -20,8 +17,8 @@ pub(crate) enum Begun {
     Hold,
     /// The process comes back.
     Resume,
-    /// This transport is taken out of use, and so many pairs leave it.
-    StopUsing(String, usize),
+    /// This transport is taken out of use, and these pairs leave it.
+    StopUsing(String, Vec<(ProcId, ProcId)>),
 }
 
 impl Core {
@@ -100,9 +97,21 @@ impl Core {
             Begun::Resume if self.is_to_be_held() => Some(What::Overtaken),
             Begun::Resume => Some(What::Done(String::new())),
             Begun::StopUsing(transport, _) if self.uses(transport) => None,
-            Begun::StopUsing(_, 0) => Some(What::Done("no pair used it".into())),
-            Begun::StopUsing(_, 1) => Some(What::Done("1 pair has left it".into())),
-            Begun::StopUsing(_, pairs) => Some(What::Done(format!("{pairs} pairs have left it"))),
+            Begun::StopUsing(_, pairs) => {
+                let cut = self.without_lane(pairs);
+                let left = match pairs.len() {
+                    0 => "no pair used it".into(),
+                    1 => "1 pair has left it".into(),
+                    n => format!("{n} pairs have left it"),
+                };
+                Some(What::Done(match cut.len() {
+                    0 => left,
+                    n => format!(
+                        "{left}, without a new connection: {}",
+                        named(cut.iter().map(ProcId::to_string), n, ", ")
+                    ),
+                }))
+            }
         }
     }
 
@@ -180,17 +189,6 @@ impl Core {
 /// `1 of 3 pairs`.
 fn pairs(some: usize, all: usize) -> String {
     format!("{some} of {all} {}", if all == 1 { "pair" } else { "pairs" })
-}
-
-/// The first few of these, of which there are so many, and how many others.
-fn named(all: impl Iterator<Item = String>, number: usize, between: &str) -> String {
-    let mut named: Vec<String> = all.take(MOST_NAMED).collect();
-    match number - named.len() {
-        0 => (),
-        1 => named.push("another one".into()),
-        more => named.push(format!("{more} others")),
-    }
-    named.join(between)
 }
 
 /// A command in words, for the log.
