@@ -18,7 +18,7 @@ MINUTES ?= 30
 # How long `make fuzz` gives each target, in seconds, unless RUNS= says how many inputs.
 SECONDS ?= 10
 # How many tests are run beside each other: much of what they do is wait.
-SEQUENCES ?= 4
+SEQUENCES ?= 6
 
 .PHONY: all library verbs test-verbs test-image switches images-speed top-picture headers demo test test-all built tests-built fuzz fuzz-built fuzz-corpus asan soak faults bench scale checkpoint-costs ports-table pure system figures check deny install install-verbs uninstall provision packages test-packages tsan clean
 
