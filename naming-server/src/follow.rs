@@ -87,7 +87,8 @@ pub fn follow(
             left_over.contains(key) || gone.other.is_some() && gone.records().any(is_dead)
         };
         // A store may notice a moment later how a name went: a server lists none whose lease is over.
-        let is_open = before.iter().any(|(key, gone)| !now.contains_key(key) && !has_died(key, gone));
+        // A holder that is dead may have given it back before.
+        let is_open = before.keys().any(|key| !now.contains_key(key) && !left_over.contains(key));
         if is_open && !std::mem::replace(&mut is_asked_again, true) {
             continue;
         }
@@ -121,12 +122,15 @@ struct Halves(BTreeMap<(String, u64), Coupling>);
 struct Coupling {
     changed: Instant,
     halves: Vec<(Record, bool)>,
+    /// One half was given back while the other stood, whose holder was dead: how it went is not known yet.
+    is_open: bool,
 }
 
 const KEPT: Duration = Duration::from_secs(60);
 
 impl Halves {
-    /// What has come and gone by this: a coupling comes with its second half, and goes with the first that goes.
+    /// What has come and gone by this: a coupling comes with its second half, and goes with the first that goes. If the holder of
+    /// the other half is dead by then, it goes with what becomes of that half, or with the list.
     fn step(&mut self, change: Change) -> Vec<(Fate, Row)> {
         let Change { fate, record, .. } = change;
         let came = fate == Fate::Claimed;
@@ -135,16 +139,19 @@ impl Halves {
         }
         self.0.retain(|_, it| it.halves.iter().any(|(_, stands)| *stands) || it.changed.elapsed() < KEPT);
         let of = (record.run.clone(), record.key().id);
-        let new = || Coupling { changed: Instant::now(), halves: Vec::new() };
-        let Coupling { changed, halves } = self.0.entry(of.clone()).or_insert_with(new);
+        let new = || Coupling { changed: Instant::now(), halves: Vec::new(), is_open: false };
+        let Coupling { changed, halves, is_open } = self.0.entry(of.clone()).or_insert_with(new);
         *changed = Instant::now();
         let stood = halves.iter().filter(|(_, stands)| *stands).count();
         halves.retain(|(half, _)| half.key() != record.key());
         halves.push((record, came));
         let stand = halves.iter().filter(|(_, stands)| *stands).count();
-        // One half is given back because the holder of the other has died.
-        let is_left_over = !came && halves.iter().any(|(half, stands)| *stands && is_dead(half));
-        let fate = if is_left_over { Fate::Over } else { fate };
+        let was_open = std::mem::take(is_open);
+        // It has ended in order, or this half is given back because the holder of the other has died.
+        *is_open = (stood, stand) == (2, 1)
+            && fate == Fate::Released
+            && halves.iter().any(|(half, stands)| *stands && is_dead(half));
+        let is_open = *is_open;
         let mut whole: Vec<Record> = halves.iter().map(|(half, _)| half.clone()).collect();
         if stand == 0 && whole.len() == 2 {
             self.0.remove(&of);
@@ -156,7 +163,8 @@ impl Halves {
             (_, true, 2) => vec![(fate, row)],
             // The first half has gone already.
             (_, true, _) => vec![(fate, row.clone()), (Fate::Released, row)],
-            (2, false, _) => vec![(fate, row)],
+            (2, false, _) if !is_open => vec![(fate, row)],
+            (1, false, _) if was_open => vec![(fate, row)],
             _ => Vec::new(),
         }
     }
@@ -196,5 +204,31 @@ mod tests {
         }
         let mut halves = Halves::default();
         assert!(halves.step(air(true)).is_empty() && halves.step(air(false)).is_empty(), "one half alone");
+    }
+
+    /// Both changes come in one look, and both processes are gone by then.
+    #[test]
+    fn a_coupling_whose_holders_have_ended_goes_as_its_second_half_did() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let half = |name: &str, other: &str, fate| {
+            let host = crate::host();
+            let record = Record { coupled: Some(other.into()), incarnation: 7, host, pid, ..Record::new(name) };
+            Change { fate, at: 0, record }
+        };
+        for end in [Fate::Released, Fate::Over] {
+            let mut halves = Halves::default();
+            let changes = [
+                half("air", "ocean", Fate::Claimed),
+                half("ocean", "air", Fate::Claimed),
+                half("air", "ocean", Fate::Released),
+                half("ocean", "air", end),
+            ];
+            let told: Vec<_> =
+                changes.into_iter().flat_map(|change| halves.step(change)).map(|(fate, _)| fate).collect();
+            assert_eq!(told, [Fate::Claimed, end]);
+            assert!(halves.0.is_empty());
+        }
     }
 }
