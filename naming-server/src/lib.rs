@@ -101,12 +101,14 @@ pub trait Naming: Send + Sync {
     /// The records of all runs and kinds, sorted by run and name. The cookie, the contact record and a port's name may be left
     /// empty: only [`Naming::lookup`] gives them.
     fn list(&self) -> Result<Vec<(Record, State)>, StoreError>;
+    /// Makes a folder that is not there yet, so that it can be watched, or asks whether a server is there. Nobody is told of it.
+    fn make_ready(&self) -> Result<(), StoreError>;
     /// The changes from now on.
     fn watch(&self) -> Box<dyn Watch + '_>;
     /// Whether the claim that `rec` comes from still stands, by its incarnation. A job may give a name back and live on, so
     /// this tells of its death only as long as it keeps the name.
     fn is_alive(&self, rec: &Record) -> Result<bool, LookupError>;
-    /// Tries everything that a claim needs, and leaves no name behind. Returns warnings, for people.
+    /// Tries everything that a claim needs, and leaves no name behind; a server tells those who watch of one. Returns warnings, for people.
     fn check(&self) -> Result<Vec<String>, StoreError>;
     /// The run; empty if there is none.
     fn run(&self) -> &str;

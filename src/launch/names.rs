@@ -69,7 +69,7 @@ fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeW
     let store = key.open(url).map_err(|e| e.to_string())?;
     let wanted = Selection::new(None, &[], Some(run));
     // A folder that is not there yet is made: what comes into it could not be watched.
-    store.check().map_err(|e| e.to_string())?;
+    store.make_ready().map_err(|e| e.to_string())?;
     let changes = store.watch();
     let here = naming::host();
     let told = |fate, row: &Row, _| {

@@ -195,6 +195,10 @@ impl Naming for FileStore {
         Ok(self.lookup(rec.kind(), &rec.name)?.is_some_and(|r| r.incarnation == rec.incarnation))
     }
 
+    fn make_ready(&self) -> Result<(), StoreError> {
+        folder::ready(&self.dir, self.private).map(drop)
+    }
+
     fn check(&self) -> Result<Vec<String>, StoreError> {
         let folder = folder::ready(&self.dir, self.private)?;
         let tmp = self.prepare(b"check", true)?;

@@ -266,6 +266,14 @@ impl Naming for TcpStore {
         if silent.len() == self.peers.len() { Err(unreachable(silent)) } else { Ok(all.into_values().collect()) }
     }
 
+    /// By a look-up, whose answer does not matter: a claim would be told to all who watch.
+    fn make_ready(&self) -> Result<(), StoreError> {
+        match self.look_up(&Key::of(&self.run, Kind::Job, "mpi-connect-check")) {
+            Err(LookupError::Store(e)) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     fn watch(&self) -> Box<dyn Watch + '_> {
         let mut watch = TcpWatch { peers: &self.peers, from: vec![None; self.peers.len()], of_all: None };
         watch.look();

@@ -55,6 +55,18 @@ fn servers_are_found_by_name_and_by_ipv6() {
     }
 }
 
+#[test]
+fn nobody_is_told_that_a_server_was_asked_whether_it_is_there() {
+    let server = Local::start(LONG, 100);
+    let (store, other) = (open(&server.url), open(&server.url));
+    let mut watch = other.watch();
+    store.make_ready().unwrap();
+    let held = store.claim(&record("ocean")).unwrap();
+    let changes: Vec<_> = watch.next(Duration::ZERO).into_iter().map(|change| change.record.name).collect();
+    assert_eq!(changes, ["ocean"]);
+    held.release();
+}
+
 /// More names than one answer holds are listed.
 #[test]
 fn long_lists_come_in_pages() {

@@ -46,6 +46,7 @@ fn without_any_server_there_is_a_clear_error() {
         store.lookup(Kind::Job, "ocean").unwrap_err().to_string(),
         store.list().unwrap_err().to_string(),
         store.check().unwrap_err().to_string(),
+        store.make_ready().unwrap_err().to_string(),
     ] {
         assert!(error.contains("no naming server answers") && error.contains(server.address()), "{error}");
         assert!(error.contains("127.0.0.1:1: ") && error.contains("refused"), "{error}");

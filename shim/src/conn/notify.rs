@@ -169,7 +169,7 @@ fn begin(
     let unusable = |e: StoreError| Failure::new(Class::Name, e.to_string());
     let store = open_naming()?;
     // A folder that is not there yet is made: what comes into it could not be watched.
-    store.check().map_err(unusable)?;
+    store.make_ready().map_err(unusable)?;
     let notice = Notice { pattern: pattern.into(), events, function: Box::new(function), over: AtomicBool::new(false) };
     let notice = Arc::new(notice);
     let number = {
