@@ -1,9 +1,9 @@
 //! `mpi-connect launch` as a user runs it, with commands in place of launchers: what is printed, what is refused, and how it ends.
 
-#[allow(dead_code, reason = "no store of names is opened here")]
 mod kit;
 
-use kit::{ended, good, text};
+use kit::{ended, good, open, text};
+use naming::Record;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -348,6 +348,38 @@ fn status_with(of: &str, what: &str) -> String {
         }
         assert!(Instant::now() < until, "{said}");
     }
+}
+
+/// A run may have jobs that others have started, called as ours are: only what ours do is told.
+#[test]
+fn names_of_other_jobs_of_the_run_are_not_told() {
+    let dir = Folder::new();
+    let manifest = "run = 'case7'\n".to_owned() + &job("air", "echo $$; while [ ! -e end ]; do sleep 0.02; done", "");
+    let mut child = Started(launch(&dir.0, &manifest, &["--json"]).stdout(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut events = lines.map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
+    let output = events.find(|event| event["event"] == "output").unwrap();
+    let rank = output["line"].as_str().unwrap().parse::<u32>().unwrap();
+    let store = open(&format!("file:{}", dir.0.join("names").display()), "case7");
+    let claim = |name: &str, pid: u32, other: Option<(&str, u64)>| {
+        let (coupled, incarnation) = other.map_or((None, 0), |(name, number)| (Some(name.into()), number));
+        store.claim(&Record { incarnation, pid, coupled, host: naming::host(), ..Record::new(name) }).unwrap()
+    };
+    let other = std::process::id();
+    let mut held = vec![claim("air", other, None), claim("ice", other, None)];
+    held.extend([claim("air", other, Some(("ice", 1))), claim("ice", other, Some(("air", 1)))]);
+    held.push(claim("wind", rank, None));
+    let registered = events.next().unwrap();
+    assert_eq!((&registered["event"], &registered["name"]), (&"registered".into(), &"wind".into()), "{registered}");
+    held.extend([claim("wind", rank, Some(("air", 2))), claim("air", other, Some(("wind", 2)))]);
+    let joined = events.next().unwrap();
+    assert_eq!(
+        (&joined["event"], &joined["jobs"]),
+        (&"joined".into(), &serde_json::json!(["air", "wind"])),
+        "{joined}"
+    );
+    fs::write(dir.0.join("end"), "").unwrap();
+    assert_eq!(events.last().unwrap()["status"], 0);
 }
 
 /// A launch whose output nobody reads is told to end, and ends.

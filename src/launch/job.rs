@@ -183,9 +183,9 @@ impl Running {
         Some((status, first.unwrap_or_else(Instant::now)))
     }
 
-    /// Whether it is one of the ranks.
-    pub fn has(&self, pid: u32) -> bool {
-        self.ranks.values().any(|(rank, _)| rank.as_raw() as u32 == pid)
+    /// The processes of the ranks that are known.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.ranks.values().map(|(rank, _)| rank.as_raw() as u32)
     }
 
     pub fn known_ranks(&self) -> usize {

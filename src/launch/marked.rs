@@ -25,19 +25,21 @@ fn is_of(mark: &str, id: &str, job: &str) -> bool {
     parts.chunks_exact(2).any(|pair| pair[0] == id && (job.is_empty() || pair[1] == job))
 }
 
+/// Whether a process is one of a job, or of the whole launch if the name is empty. Of other users nothing can be read, nor of what
+/// has ended and is not waited for.
+pub fn has(pid: i32, id: &str, job: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let value =
+        environment.split(|byte| *byte == 0).find_map(|set| set.strip_prefix(LAUNCH.as_bytes())?.strip_prefix(b"="));
+    value.and_then(|value| std::str::from_utf8(value).ok()).is_some_and(|mark| is_of(mark, id, job))
+}
+
 /// Those of a job, or of the whole launch if the name is empty.
 pub fn processes(id: &str, job: &str) -> Vec<Pid> {
-    let begin = format!("{LAUNCH}=");
     let own = std::process::id() as i32;
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    // Of other users nothing can be read, nor of what has ended and is not waited for.
-    let has_mark = |pid: &i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let value = environment.split(|byte| *byte == 0).find_map(|set| set.strip_prefix(begin.as_bytes()));
-        value.and_then(|value| std::str::from_utf8(value).ok()).is_some_and(|mark| is_of(mark, id, job))
-    };
-    numbers.filter(|pid| *pid != own).filter(has_mark).map(Pid::from_raw).collect()
+    numbers.filter(|pid| *pid != own && has(*pid, id, job)).map(Pid::from_raw).collect()
 }
 
 /// Sends them all a signal, and says how many there were.

@@ -6,7 +6,7 @@ use super::output;
 use crate::key::KeyOption;
 use crate::select::Selection;
 use crate::watch::Following;
-use naming::{Fate, Kind, Row, follow};
+use naming::{Fate, Kind, Record, Row, follow};
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,17 +15,15 @@ use std::thread;
 /// What has come or gone.
 #[derive(Debug)]
 pub enum Seen {
-    /// A job's name; its leader's process, if that is on this host.
-    Job {
-        came: bool,
-        name: String,
-        mpi: String,
-        process: Option<u32>,
-    },
-    Coupling {
-        came: bool,
-        jobs: [String; 2],
-    },
+    Job { came: bool, by: Holder, mpi: String },
+    Coupling { came: bool, jobs: [Holder; 2] },
+}
+
+/// Who holds a name: its leader's process, if that is on this host.
+#[derive(Debug)]
+pub struct Holder {
+    pub name: String,
+    pub process: Option<u32>,
 }
 
 pub struct Names {
@@ -84,12 +82,11 @@ fn look(url: &str, run: &str, key: &KeyOption, tell: &Sender<Seen>, wake: &PipeW
 
 fn seen(came: bool, row: &Row, here: &str) -> Option<Seen> {
     let record = &row.record;
+    let holder =
+        |of: &Record| Holder { name: of.name.clone(), process: (of.host == here && of.pid != 0).then_some(of.pid) };
     match (record.kind(), &row.other) {
-        (Kind::Job, _) => {
-            let process = (record.host == here && record.pid != 0).then_some(record.pid);
-            Some(Seen::Job { came, name: record.name.clone(), mpi: record.mpi.clone(), process })
-        }
-        (Kind::Coupling, Some(other)) => Some(Seen::Coupling { came, jobs: [record.name.clone(), other.name.clone()] }),
+        (Kind::Job, _) => Some(Seen::Job { came, by: holder(record), mpi: record.mpi.clone() }),
+        (Kind::Coupling, Some(other)) => Some(Seen::Coupling { came, jobs: [holder(record), holder(other)] }),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 
 use super::job::{Running, Start, code};
 use super::marked;
-use super::names::{Names, Seen};
+use super::names::{Holder, Names, Seen};
 use super::orders::{Order, Orders};
 use super::output::{self, Event, Format};
 use super::plan::Planned;
@@ -58,6 +58,8 @@ struct Member<'a> {
     /// The names that it holds, and whether it has held any since it was started.
     names: BTreeSet<String>,
     has_come: bool,
+    /// The ranks of the last start that has ended: what these have done may be seen later.
+    ended: Vec<u32>,
 }
 
 /// A signal, or whoever has reached the socket, has ended it.
@@ -94,8 +96,14 @@ pub fn signals() -> io::Result<SignalFd> {
 
 /// Runs all jobs, and returns the exit status, and whether they were told to end.
 pub fn supervise(whole: &Whole<'_>, jobs: &[Planned], signals: &SignalFd, names: &Names, own: Own) -> (u8, bool) {
-    let members =
-        jobs.iter().map(|job| Member { job, running: None, stopping: None, names: BTreeSet::new(), has_come: false });
+    let members = jobs.iter().map(|job| Member {
+        job,
+        running: None,
+        stopping: None,
+        names: BTreeSet::new(),
+        has_come: false,
+        ended: Vec::new(),
+    });
     let mut it = Supervisor {
         whole,
         own,
@@ -211,6 +219,7 @@ impl Supervisor<'_> {
             running.drain(&member.job.name, self.whole.format);
             member.stopping = None;
             member.names.clear();
+            member.ended = running.processes().collect();
             let why = match (code, signal) {
                 _ if stopped.is_some() => format!("was stopped on its host; its status is {code}"),
                 (0, _) => "has ended".to_owned(),
@@ -347,15 +356,10 @@ impl Supervisor<'_> {
 
     /// A name, or a coupling, has come or gone.
     fn saw(&mut self, seen: &Seen) {
-        let place = |name: &str| self.members.iter().position(|member| member.job.name == name);
         match seen {
-            Seen::Job { came, name, mpi, process } => {
-                let by_process = process.and_then(|pid| {
-                    self.members
-                        .iter()
-                        .position(|member| member.running.as_ref().is_some_and(|running| running.has(pid)))
-                });
-                let Some(at) = by_process.or_else(|| place(name)) else { return };
+            Seen::Job { came, by, mpi } => {
+                let Some(at) = self.owner(by) else { return };
+                let name = &by.name;
                 if !came {
                     self.members[at].names.remove(name);
                     return;
@@ -369,9 +373,36 @@ impl Supervisor<'_> {
                 let job = &self.members[at].job.name;
                 self.event(&Event::Registered { job, name, mpi, awaited: &self.awaited() });
             }
-            Seen::Coupling { came: true, jobs: [a, b] } => self.event(&Event::Joined { jobs: [a, b] }),
+            Seen::Coupling { came: true, jobs } if jobs.iter().any(|by| self.owner(by).is_some()) => {
+                let [a, b] = jobs;
+                self.event(&Event::Joined { jobs: [&a.name, &b.name] });
+            }
             Seen::Coupling { .. } => {}
         }
+    }
+
+    /// Whose a name is. Of a process of this host that is no rank, and of any on another host, the name tells: there may be no
+    /// pipe from it, or a rank has started it. A run may have jobs that others have started, so a process of this host has to be marked.
+    fn owner(&self, by: &Holder) -> Option<usize> {
+        let has = |member: &Member<'_>, pid| {
+            member
+                .running
+                .iter()
+                .flat_map(Running::processes)
+                .chain(member.ended.iter().copied())
+                .any(|rank| rank == pid)
+        };
+        let holds = |member: &Member<'_>| member.names.contains(&by.name);
+        let is_called = |member: &Member<'_>| {
+            let may_be = |pid| {
+                member.running.as_ref().is_some_and(Running::is_elsewhere)
+                    || marked::has(pid as i32, self.whole.id, &member.job.name)
+            };
+            member.job.name == by.name && by.process.is_none_or(may_be)
+        };
+        let place = |is: &dyn Fn(&Member<'_>) -> bool| self.members.iter().position(is);
+        let by_process = by.process.and_then(|pid| place(&|member| has(member, pid)));
+        by_process.or_else(|| place(&holds)).or_else(|| place(&is_called))
     }
 
     /// The jobs that have registered no name since they were started.
