@@ -193,6 +193,9 @@ fn events_are_objects() {
         ["started", "output", "exited", "restarting", "restarted", "output", "exited", "ended"],
         "{said}"
     );
+    // The command can be typed.
+    let command = events[0]["command"].as_str().unwrap();
+    assert!(command.ends_with(" -- sh -c 'echo it; exit 3'"), "{command}");
     assert_eq!((code, &events[1]["line"], &events[1]["rank"]), (3, &"it".into(), &0.into()));
     assert_eq!((&events[2]["status"], &events[4]["attempt"], &events[7]["status"]), (&3.into(), &1.into(), &3.into()));
 }

@@ -10,6 +10,7 @@ use super::output::{self, Event, Format};
 use super::plan::Planned;
 use super::policy::{Act, Policy, State};
 use super::state::Own;
+use crate::run::quote;
 use crate::signals::{self, ENDING, ignores};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -186,7 +187,7 @@ impl Supervisor<'_> {
                     ranks: member.job.ranks,
                     cores: member.job.cores.as_ref().map(super::cores::text),
                     process: running.process,
-                    command: &member.job.words(&[]).join(" "),
+                    command: &member.job.words(&[]).iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
                 };
                 self.whole.format.event(&event);
                 member.running = Some(running);
