@@ -437,6 +437,18 @@ fn launches_are_named_by_their_processes() {
     kill(pid, Signal::SIGSTOP).unwrap();
     let (code, said) = ended(kit::command(&["launch", "--stop", &numbers[0]]));
     assert!(code == 1 && said.contains(&format!("the launch of process {pid} does not answer")), "{code} {said}");
+    // What it was started with is known all the same.
+    let path = dir.0.join("coupled.toml").display().to_string();
+    for of in [&run, &path] {
+        let (code, said) = ended(kit::command(&["launch", "--stop", of]));
+        assert!(
+            code == 2 && numbers.iter().all(|number| said.contains(&format!("{number} (run {run})"))),
+            "{code} {said}"
+        );
+    }
+    let said = good(kit::command(&["launch", "--status", &path]));
+    let line = format!("{path} (run {run}, process {pid}) does not answer: it may be stopped (kill -CONT {pid})\n");
+    assert!(said.contains(&line) && said.contains("1 of 1"), "{said}");
     kill(pid, Signal::SIGCONT).unwrap();
     for (child, number) in two.iter_mut().zip(&numbers) {
         good(kit::command(&["launch", "--stop", number]));

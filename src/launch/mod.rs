@@ -89,6 +89,8 @@ pub enum LaunchError {
     System(&'static str, io::Error),
     NotRunning(Option<String>),
     Several(Vec<String>),
+    /// Those that run are for others to stop.
+    OfOthers(Vec<String>),
     /// The process of a launch that does not answer.
     Silent(u64),
     Stop(io::Error),
@@ -120,6 +122,10 @@ impl fmt::Display for LaunchError {
                     runs.join(", ")
                 )
             }
+            LaunchError::OfOthers(launches) => {
+                let all = launches.join(", ");
+                write!(f, "what runs here ends with what has started it; name the process that is to be stopped: {all}")
+            }
             LaunchError::Silent(pid) => {
                 write!(f, "the launch of process {pid} does not answer: it may be stopped, which kill -CONT {pid} ends")
             }
@@ -136,7 +142,11 @@ impl LaunchError {
 
     pub fn exit_code(&self) -> u8 {
         match self {
-            LaunchError::Read(..) | LaunchError::Manifest(..) | LaunchError::Naming(_) | LaunchError::Several(_) => 2,
+            LaunchError::Read(..)
+            | LaunchError::Manifest(..)
+            | LaunchError::Naming(_)
+            | LaunchError::Several(_)
+            | LaunchError::OfOthers(_) => 2,
             LaunchError::System(..) | LaunchError::NotRunning(_) | LaunchError::Silent(_) | LaunchError::Stop(_) => 1,
         }
     }
@@ -265,7 +275,7 @@ fn begin(whole: &Whole<'_>, jobs: &[Planned], keys: &KeyOption) -> Result<u8, La
     let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     let signals = supervise::signals().map_err(system("waiting for signals"))?;
     output::begin().map_err(system("starting what writes"))?;
-    let own = Own::make(whole.id).map_err(system("making a folder for this launch"))?;
+    let own = Own::make(whole.id, &whole.lasting()).map_err(system("making a folder for this launch"))?;
     let keeper = keeper::Keeper::start(whole.command, whole.id, &own.folder).map_err(system("starting the keeper"))?;
     let names = names::Names::watch(whole.naming, whole.run, keys).map_err(system("watching names"))?;
     if whole.format == Format::Text {
@@ -360,7 +370,7 @@ fn status(args: &Args) -> Result<u8, LaunchError> {
 
 fn table(launch: &Launch) -> String {
     if launch.is_silent() {
-        return format!("process {} does not answer: it may be stopped (kill -CONT {0})\n", launch.told["pid"]);
+        return format!("{} does not answer: it may be stopped (kill -CONT {})\n", launch.title(), launch.told["pid"]);
     }
     let mut rows = vec![["JOB", "STATE", "RANKS", "RESTARTS", "NAMES"].map(String::from)];
     for job in launch.told["jobs"].as_array().into_iter().flatten() {
@@ -378,26 +388,57 @@ fn table(launch: &Launch) -> String {
             names,
         ]);
     }
-    let head = format!("{} (run {}, process {})\n", launch.text("manifest"), launch.text("run"), launch.told["pid"]);
-    head + &crate::names::columns(&rows)
+    launch.title() + "\n" + &crate::names::columns(&rows)
 }
 
 fn stop(args: &Args) -> Result<u8, LaunchError> {
-    let mut running = state::running(args.manifest.as_deref());
-    // Those that are started from elsewhere are stopped there, unless they are named.
-    running.retain(|launch| args.manifest.is_some() || launch.told["there"] != true);
-    match &running[..] {
-        [] => Err(LaunchError::NotRunning(args.manifest.clone())),
-        [one] if one.is_silent() => Err(LaunchError::Silent(one.told["pid"].as_u64().unwrap_or(0))),
-        [one] => {
-            one.stop().map_err(LaunchError::Stop)?;
-            if !args.json {
-                crate::output::write(&format!("run {} has ended\n", one.text("run")));
-            }
-            Ok(0)
-        }
-        several => Err(LaunchError::Several(
-            several.iter().map(|launch| format!("{} (run {})", launch.told["pid"], launch.text("run"))).collect(),
-        )),
+    let one = meant(state::running(args.manifest.as_deref()), args.manifest.as_deref())?;
+    one.stop().map_err(LaunchError::Stop)?;
+    if !args.json {
+        crate::output::write(&format!("{} has ended\n", one.run().unwrap_or_else(|| one.process())));
+    }
+    Ok(0)
+}
+
+/// The one of these launches that is to be stopped. Those that another one has started end with that, unless they are named.
+fn meant(running: Vec<Launch>, named: Option<&str>) -> Result<Launch, LaunchError> {
+    let what = |launch: &Launch| launch.text("manifest").to_owned();
+    let of_other = |launch: &Launch| format!("{} ({})", launch.told["pid"], what(launch));
+    let of = |launch: &Launch| format!("{} ({})", launch.told["pid"], launch.run().unwrap_or_else(|| what(launch)));
+    let (of_others, mut own): (Vec<_>, Vec<_>) =
+        running.into_iter().partition(|launch| named.is_none() && launch.is_of_another());
+    if own.len() > 1 {
+        return Err(LaunchError::Several(own.iter().map(of).collect()));
+    }
+    match own.pop() {
+        Some(one) if one.is_silent() => Err(LaunchError::Silent(one.told["pid"].as_u64().unwrap_or(0))),
+        Some(one) => Ok(one),
+        None if of_others.is_empty() => Err(LaunchError::NotRunning(named.map(String::from))),
+        None => Err(LaunchError::OfOthers(of_others.iter().map(of_other).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A spawned job ends with its parents: it has to be named, by its process if it is in no run.
+    #[test]
+    fn what_another_has_started_is_stopped_if_it_is_named() {
+        let launch = |pid: u32, what: &str, run: &str| {
+            let told = json!({ "pid": pid, what: true, "run": run, "manifest": "m" });
+            Launch { socket: PathBuf::new(), told }
+        };
+        let said = |running, named| meant(running, named).map(|one| one.title()).map_err(|e| e.to_string());
+        let spawned = || launch(7, "spawned", "");
+        let own = || launch(8, "own", "case");
+        assert_eq!(said(vec![spawned(), own()], None).unwrap(), "m (run case, process 8)");
+        let refused = said(vec![spawned(), launch(9, "there", "case")], None).unwrap_err();
+        assert!(refused.ends_with(" to be stopped: 7 (m), 9 (m)"), "{refused}");
+        assert_eq!(said(vec![spawned()], Some("7")).unwrap(), "m (process 7)");
+        assert_eq!(said(vec![], None).unwrap_err(), "no launch of this user is running on this host");
+        let refused = said(vec![own(), launch(10, "own", "case")], None).unwrap_err();
+        assert!(refused.ends_with(" meant: 8 (run case), 10 (run case)"), "{refused}");
     }
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SOCKET: &str = "socket";
-/// Has the number of the launch's process, for when it does not answer.
-const PROCESS: &str = "process";
+/// Has what is always true of the launch, for when it does not answer.
+const LASTING: &str = "lasting";
 /// How long the other side may take for a line.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How old a folder is, at least, that a killed launch has left.
@@ -32,13 +32,14 @@ pub struct Own {
 }
 
 impl Own {
-    pub fn make(id: &str) -> io::Result<Own> {
+    /// `lasting`: what is told of it all the time.
+    pub fn make(id: &str, lasting: &Value) -> io::Result<Own> {
         for folder in [base::file::private_folder(), all()] {
             make_private(&folder)?;
         }
         let folder = all().join(id);
         make_private(&folder)?;
-        fs::write(folder.join(PROCESS), std::process::id().to_string())?;
+        fs::write(folder.join(LASTING), lasting.to_string())?;
         let listener = UnixListener::bind(folder.join(SOCKET))?;
         listener.set_nonblocking(true)?;
         Ok(Own { folder, listener, waiting: Vec::new() })
@@ -88,13 +89,33 @@ fn ask_line(stream: &UnixStream) -> Option<String> {
 
 /// One that runs, as it tells of itself.
 pub struct Launch {
-    socket: PathBuf,
+    pub(super) socket: PathBuf,
     pub told: Value,
 }
 
 impl Launch {
     pub fn text(&self, key: &str) -> &str {
         self.told[key].as_str().unwrap_or_default()
+    }
+
+    /// Its run, if it is in one.
+    pub fn run(&self) -> Option<String> {
+        Some(self.text("run")).filter(|run| !run.is_empty()).map(|run| format!("run {run}"))
+    }
+
+    pub fn process(&self) -> String {
+        format!("process {}", self.told["pid"])
+    }
+
+    /// What people call it: its manifest, its run, its process.
+    pub fn title(&self) -> String {
+        let who: Vec<String> = self.run().into_iter().chain([self.process()]).collect();
+        format!("{} ({})", self.text("manifest"), who.join(", "))
+    }
+
+    /// Whether a launch of another host, or a process that has called MPI_Comm_spawn, is to end it.
+    pub fn is_of_another(&self) -> bool {
+        self.told["there"] == true || self.told["spawned"] == true
     }
 
     /// Whether it has not answered in time.
@@ -139,8 +160,10 @@ pub fn running(of: Option<&str>) -> Vec<Launch> {
             let mut line = String::new();
             let told = match BufReader::new(&stream).read_line(&mut line) {
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    let pid = fs::read_to_string(folder.join(PROCESS)).ok()?.parse::<u32>().ok()?;
-                    json!({ "answers": false, "pid": pid, "jobs": [] })
+                    let lasting = fs::read_to_string(folder.join(LASTING)).ok()?;
+                    let mut told = serde_json::from_str::<Value>(&lasting).ok()?;
+                    (told["answers"], told["jobs"]) = (json!(false), json!([]));
+                    told
                 }
                 got => got.ok().and_then(|_| serde_json::from_str(&line).ok())?,
             };

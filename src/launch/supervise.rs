@@ -44,6 +44,17 @@ pub struct Whole<'a> {
     pub orders: Option<&'a Orders>,
 }
 
+impl Whole<'_> {
+    /// What `--status` tells all the time.
+    pub fn lasting(&self) -> Value {
+        let (there, spawned) = (self.orders.is_some(), self.orders.is_some_and(Orders::is_parent));
+        json!({
+            "manifest": self.manifest, "there": there && !spawned, "spawned": spawned, "run": self.run, "naming": self.naming,
+            "pid": std::process::id(),
+        })
+    }
+}
+
 /// A job that is to end: from when on, and how long it may take.
 struct Stopping {
     since: Instant,
@@ -430,11 +441,10 @@ impl Supervisor<'_> {
                 "names": member.names, "restarts": self.policy.again(at),
             })
         };
-        let whole = self.whole;
-        json!({
-            "manifest": whole.manifest, "there": whole.orders.is_some(), "run": whole.run, "naming": whole.naming, "pid": std::process::id(),
-            "awaited": self.awaited(), "jobs": self.members.iter().enumerate().map(job).collect::<Vec<_>>(),
-        })
+        let mut told = self.whole.lasting();
+        told["awaited"] = json!(self.awaited());
+        told["jobs"] = self.members.iter().enumerate().map(job).collect();
+        told
     }
 
     fn over(self) -> (u8, bool) {
