@@ -124,7 +124,11 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::OfOthers(launches) => {
                 let all = launches.join(", ");
-                write!(f, "what runs here ends with what has started it; name the process that is to be stopped: {all}")
+                write!(
+                    f,
+                    "only jobs of MPI_Comm_spawn, or of launches on other hosts, run here, and end with those; name the process \
+                     that is to be stopped: {all}"
+                )
             }
             LaunchError::Silent(pid) => {
                 write!(f, "the launch of process {pid} does not answer: it may be stopped, which kill -CONT {pid} ends")
@@ -402,9 +406,10 @@ fn stop(args: &Args) -> Result<u8, LaunchError> {
 
 /// The one of these launches that is to be stopped. Those that another one has started end with that, unless they are named.
 fn meant(running: Vec<Launch>, named: Option<&str>) -> Result<Launch, LaunchError> {
-    let what = |launch: &Launch| launch.text("manifest").to_owned();
-    let of_other = |launch: &Launch| format!("{} ({})", launch.told["pid"], what(launch));
-    let of = |launch: &Launch| format!("{} ({})", launch.told["pid"], launch.run().unwrap_or_else(|| what(launch)));
+    let of = |launch: &Launch| {
+        let run = launch.run().map(|run| format!(" ({run})")).unwrap_or_default();
+        format!("{}{run}", launch.told["pid"])
+    };
     let (of_others, mut own): (Vec<_>, Vec<_>) =
         running.into_iter().partition(|launch| named.is_none() && launch.is_of_another());
     if own.len() > 1 {
@@ -414,7 +419,7 @@ fn meant(running: Vec<Launch>, named: Option<&str>) -> Result<Launch, LaunchErro
         Some(one) if one.is_silent() => Err(LaunchError::Silent(one.told["pid"].as_u64().unwrap_or(0))),
         Some(one) => Ok(one),
         None if of_others.is_empty() => Err(LaunchError::NotRunning(named.map(String::from))),
-        None => Err(LaunchError::OfOthers(of_others.iter().map(of_other).collect())),
+        None => Err(LaunchError::OfOthers(of_others.iter().map(of).collect())),
     }
 }
 
@@ -435,7 +440,7 @@ mod tests {
         let own = || launch(8, "own", "case");
         assert_eq!(said(vec![spawned(), own()], None).unwrap(), "m (run case, process 8)");
         let refused = said(vec![spawned(), launch(9, "there", "case")], None).unwrap_err();
-        assert!(refused.ends_with(" to be stopped: 7 (m), 9 (m)"), "{refused}");
+        assert!(refused.ends_with(" to be stopped: 7, 9 (run case)"), "{refused}");
         assert_eq!(said(vec![spawned()], Some("7")).unwrap(), "m (process 7)");
         assert_eq!(said(vec![], None).unwrap_err(), "no launch of this user is running on this host");
         let refused = said(vec![own(), launch(10, "own", "case")], None).unwrap_err();
