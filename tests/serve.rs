@@ -338,6 +338,29 @@ fn a_holder() {
 
 const HOLD: &str = "SERVE_TEST_HOLD";
 
+/// Two jobs that end in order are gone by the time that the watcher looks: their coupling has left all the same.
+#[test]
+fn a_coupling_of_jobs_that_have_ended_has_left() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    while_watched(|url, watch| {
+        for incarnation in 1..=2 {
+            let half = |name: &str, other: &str| {
+                let coupled = Some(other.into());
+                open(url, "")
+                    .note(&Record { coupled, incarnation, pid, host: naming::host(), ..record(name, &[]) })
+                    .unwrap()
+            };
+            let both = (half("ocean", "air"), half("air", "ocean"));
+            assert!(watch.line().contains("Z + air - ocean  coupling  "), "{url}");
+            drop(both);
+            let line = watch.line();
+            assert!(line.contains("Z - air - ocean  coupling  left  "), "{url}, {incarnation}: {line}");
+        }
+    });
+}
+
 /// Whose holder is killed has died; it has not left.
 #[test]
 fn deaths_are_told() {
