@@ -37,15 +37,9 @@ impl Engine {
             return;
         }
         let got = match self.ahead {
-            Some(a) if a.peer == peer => {
-                if a.op == op {
-                    a.bytes
-                } else {
-                    0
-                }
-            }
+            Some(a) if (a.peer, a.op) == (peer, op) => a.bytes,
             // One at a time: what another receive has got may not be forgotten.
-            Some(a) if a.op == NOW.0 || self.ops.posted(a.op).is_some() => return,
+            Some(a) if a.peer != peer && (a.op == NOW.0 || self.ops.posted(a.op).is_some()) => return,
             _ => 0,
         };
         if let Some(more) = data.get(got as usize..) {
