@@ -129,7 +129,7 @@ fn parts_of_two_peers() {
         wire::Message::Eager(wire::Eager { notify: false, head, data: &DATA }).encode()
     };
     let bodies = [body(0), body(1)];
-    let mut recv = |b: &mut Side, source: u32| {
+    let recv = |b: &mut Side, source: u32| {
         let op = b.engine.next_op();
         b.mem.0.insert(op.0, vec![0; 16]);
         b.engine.recv(&mut b.mem, op, ctx, Source::Rank(source), Tag::Is(2), 16);
