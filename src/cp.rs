@@ -206,7 +206,7 @@ fn get(client: &Client<'_>, path: &[u8], local: &Path, size: &AtomicU64) -> Resu
     let part = Arc::new(Part::beside(&local, &token, about.size, about.mode, true)?);
     let fetched = files::get(client, path, &about, Share::ALL, &part).map_err(|(_, e)| e);
     let finish = || part.finish().map_err(|e| Error::of(&e, format!("'{}'", local.display())));
-    fetched.and_then(|()| finish()).inspect_err(|_| part.remove())
+    fetched.and_then(|()| client.go_on()).and_then(|()| finish()).inspect_err(|_| part.remove())
 }
 
 fn put(client: &Client<'_>, leader: &Leader, local: &Path, path: &[u8], size: &AtomicU64) -> Result<(), Error> {

@@ -59,10 +59,16 @@ impl KeyOption {
         Ok(Some(format!("file:{}", KeyFile::find(Some(setting))?.path().display())))
     }
 
-    /// The keys, which are made if there are none.
+    /// The keys, which are made if there are none; the folder of a file that the option names is there, or it is mistyped.
     pub fn trust(&self) -> Result<Arc<Trust>, FileError> {
         match &self.setting {
-            Some(_) => Trust::from_file(self.file()?, Encrypt::from_env()?).map(Arc::new),
+            Some(_) => {
+                let file = self.file()?;
+                if let Some(folder) = file.missing_folder() {
+                    return Err(FileError::Folder(folder.into()));
+                }
+                Trust::from_file(file, Encrypt::from_env()?).map(Arc::new)
+            }
             None => Trust::of_process(),
         }
     }

@@ -535,7 +535,8 @@ fn a_refusal_that_cannot_be_written_keeps_its_exit_code() {
     let naming = format!("file:{}", folder.0.join("names").display());
     let nowhere = folder.0.join("nowhere");
     let nowhere = nowhere.to_str().unwrap();
-    let fails: [(i32, &[&str]); 13] = [
+    let no_folder = format!("file:{nowhere}/key");
+    let fails: [(i32, &[&str]); 15] = [
         (127, &["run", "--", "no-such-launcher"]),
         (2, &["run", "--cores", "x", "--", "sh"]),
         (2, &["launch", nowhere]),
@@ -547,6 +548,8 @@ fn a_refusal_that_cannot_be_written_keeps_its_exit_code() {
         (1, &["checkpoint", "ls", nowhere]),
         (2, &["serve", "--key", "/no/such/form"]),
         (2, &["relay", "--key", "/no/such/form"]),
+        (2, &["serve", "--key", &no_folder]),
+        (2, &["relay", "--key", &no_folder]),
         (2, &["key", "show", "--key", "/no/such/form"]),
         (2, &["no-such-command"]),
     ];

@@ -32,6 +32,8 @@ pub struct Leader {
     ranks: BTreeMap<(LineId, Job, Done), BTreeSet<u32>>,
     /// The last lines that were found complete.
     complete: BTreeSet<LineId>,
+    /// The number of the cut that the job was restarted from, or 0: no line that is known here has it.
+    restarted_from: u64,
     /// The names of the jobs that were restarted with this one, until all have done again what they must.
     restarted: BTreeSet<String>,
     /// Ranks of another job that have.
@@ -50,6 +52,7 @@ impl Leader {
             reported: BTreeMap::new(),
             ranks: BTreeMap::new(),
             complete: BTreeSet::new(),
+            restarted_from: 0,
             restarted: BTreeSet::new(),
             replayed: BTreeMap::new(),
         }
@@ -71,13 +74,19 @@ impl Leader {
     /// If it is to be told that the last cuts are in no line: how many, for which job, and whether that one has made any.
     pub fn unpaired(&self) -> Option<(u64, Job, bool)> {
         let own = self.board.newest.get(&self.job)?;
-        let count = own.serial.saturating_sub(self.last_in_line(self.job).unwrap_or(0));
+        let paired = self.last_in_line(self.job).map_or(self.restarted_from, |last| last.max(self.restarted_from));
+        let count = own.serial.saturating_sub(paired);
         if count == 0 || !count.is_multiple_of(MOST_UNPAIRED) {
             return None;
         }
         let differs = |job: &&Job| self.board.open(self.job, **job) != self.board.open(**job, self.job);
         let job = *own.joined.keys().find(differs)?;
         Some((count, job, self.board.newest.contains_key(&job)))
+    }
+
+    /// The job goes on from this cut, which is in a line of leaders that are gone.
+    pub fn number_cuts_from(&mut self, serial: u64) {
+        self.restarted_from = serial;
     }
 
     /// The newest cut of a job that is in a line. Whatever leader has planned it, a cut is in one line.
@@ -394,6 +403,15 @@ mod tests {
         leader.cut(25, "air", 1, [(2, 6)].into());
         leader.cut(32, "air", 1, [(2, 5)].into());
         assert_eq!(leader.unpaired(), None, "there was a line");
+
+        let mut leader = Leader::new(3);
+        leader.number_cuts_from(7);
+        let told = |leader: &mut Leader, serial| {
+            leader.cut(serial, "air", 1, [(2, 5)].into());
+            leader.unpaired()
+        };
+        assert_eq!(told(&mut leader, 8), None, "the first after a restart");
+        assert_eq!(told(&mut leader, 15), Some((8, 2, false)));
     }
 
     #[test]

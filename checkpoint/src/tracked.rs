@@ -106,6 +106,9 @@ impl<I: Copy> Tracked<I> {
     /// The last cut had this number: the next one is newer, also where there is no pair to resume.
     pub fn number_cuts_from(&mut self, serial: u64) {
         self.serial = serial;
+        if let Some(leader) = &mut self.leader {
+            leader.number_cuts_from(serial);
+        }
     }
 
     pub fn drop_cut(&mut self, serial: u64) {

@@ -116,9 +116,7 @@ impl<'a> Client<'a> {
                     return Err(e);
                 }
             }
-            if self.way.is_over() {
-                return Err(Error::here(Kind::Broken, "this process ends"));
-            }
+            self.go_on()?;
             let is_dead = refused.is_some_and(|since: Instant| since.elapsed() >= REFUSED) && !self.way.may_be_away();
             if self.way.contact().is_none() || is_dead {
                 return Err(self.gone());
@@ -131,6 +129,11 @@ impl<'a> Client<'a> {
             self.rest(rest);
             rest = (2 * rest).min(LONGEST_REST);
         }
+    }
+
+    /// An error if this side wants to end: what is whole is not to have its name then.
+    pub fn go_on(&self) -> Result<(), Error> {
+        if self.way.is_over() { Err(Error::here(Kind::Broken, "this process ends")) } else { Ok(()) }
     }
 
     fn rest(&self, rest: Duration) {

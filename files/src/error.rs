@@ -121,6 +121,17 @@ impl Error {
         Error::here(kind, format!("{what}: {e}"))
     }
 
+    /// What the system has said of a path below a folder that is open to others.
+    pub(crate) fn below(e: &io::Error, path: impl fmt::Display) -> Error {
+        match e.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EXDEV) => {
+                Error::here(Kind::Denied, format!("'{path}': a link on the way leads out of the folder that is open"))
+            }
+            Some(Errno::ELOOP) => Error::here(Kind::Denied, format!("'{path}': a link on the way is not followed")),
+            _ => Error::of(e, format!("'{path}'")),
+        }
+    }
+
     /// The connection broke.
     pub(crate) fn broken(e: &io::Error) -> Error {
         let kind = if e.kind() == io::ErrorKind::InvalidData { Kind::Damaged } else { Kind::Broken };

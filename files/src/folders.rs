@@ -60,6 +60,9 @@ impl Folders {
             found.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.path.components().count()));
             found.truncate(1);
         }
+        if found.is_empty() && path.components().any(|part| part == Component::ParentDir) {
+            return denied(format!("'{shown}': a path with '..' is refused"));
+        }
         if found.is_empty() {
             return denied(format!("'{shown}' lies in no folder that is open to others"));
         }
@@ -124,7 +127,7 @@ fn first<T>(
         match opened.and_then(|opened| make(&opened, rest)) {
             Ok(made) => return Ok(made),
             Err(e) => {
-                let error = Error::of(&e, format!("'{}'", path.display()));
+                let error = Error::below(&e, path.display());
                 if error.kind != Kind::NoSuchFile {
                     return Err(error);
                 }
@@ -141,6 +144,7 @@ mod tests {
     use crate::part::tests::Scratch;
     use std::fs;
     use std::io::Read;
+    use std::os::unix::fs::symlink;
 
     fn kind<T>(result: Result<T, Error>) -> Option<Kind> {
         result.err().map(|e| e.kind)
@@ -169,6 +173,15 @@ mod tests {
         assert_eq!(kind(folders.open(place("outside").as_os_str().as_bytes())), Some(Kind::Denied));
         assert_eq!(kind(folders.open(b"../outside")), Some(Kind::Denied));
         assert_eq!(kind(folders.open(place("a/../outside").as_os_str().as_bytes())), Some(Kind::Denied));
+        let said = |path: &[u8]| folders.open(path).unwrap_err().text;
+        assert_eq!(said(b"sub/../y"), "'sub/../y': a path with '..' is refused");
+        symlink(place("outside"), place("b/out")).unwrap();
+        symlink("loop", place("b/loop")).unwrap();
+        // Where the kernel does not see to links, none is followed.
+        let leads_out = ["leads out of the folder that is open", "is not followed"]
+            .map(|end| format!("'out': a link on the way {end}"));
+        assert!(leads_out.contains(&said(b"out")), "{}", said(b"out"));
+        assert_eq!(said(b"loop"), "'loop': a link on the way is not followed");
         assert_eq!(kind(folders.open(b"none")), Some(Kind::NoSuchFile));
         assert_eq!(kind(folders.open(b"sub")), Some(Kind::NotAFile));
         assert_eq!(kind(folders.open(place("a").as_os_str().as_bytes())), Some(Kind::NotAFile));

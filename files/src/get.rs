@@ -54,7 +54,9 @@ pub fn get(
         }
         heard
     });
-    got.and_then(|()| part.sync().map_err(|e| Error::of(&e, "the disk"))).map_err(|e| (left, e))
+    got.and_then(|()| client.go_on())
+        .and_then(|()| part.sync().map_err(|e| Error::of(&e, "the disk")))
+        .map_err(|e| (left, e))
 }
 
 /// Hears the chunks of a share over one connection. `written` is told of each that is on its way to the disk.

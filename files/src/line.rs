@@ -1,6 +1,7 @@
 //! A connection that carries files: messages are said and heard, and whoever waits sleeps.
 //!
-//! Invariants: no wait is longer than the patience with a silent other side, and each ends when its owner says so.
+//! Invariants: no wait is longer than the patience with a silent other side, and no message is said or heard once the owner
+//! wants to end, also where none has to be waited for.
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind};
@@ -67,6 +68,7 @@ impl<'a> Line<'a> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
+        self.go_on()?;
         let until = Instant::now() + self.patience;
         while !self.stream.flush().map_err(|e| Error::broken(&e))? {
             // Only for room: what has come meanwhile is heard later.
@@ -75,10 +77,13 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
+    /// An error if the owner wants to end.
+    fn go_on(&self) -> Result<(), Error> {
+        if (self.is_over)() { Err(Error::broken(&io::ErrorKind::Interrupted.into())) } else { Ok(()) }
+    }
+
     fn rest(&self, flags: PollFlags, until: Instant) -> Result<(), Error> {
-        if (self.is_over)() {
-            return Err(Error::broken(&io::ErrorKind::Interrupted.into()));
-        }
+        self.go_on()?;
         if Instant::now() >= until {
             return Err(Error::broken(&io::ErrorKind::TimedOut.into()));
         }
@@ -126,6 +131,8 @@ impl<'a> Line<'a> {
 
     /// What the other side says.
     pub(crate) fn hear(&mut self) -> Result<&[u8], Error> {
+        // Whoever waits for a disk between messages finds the next one there, and rests for none.
+        self.go_on()?;
         let until = Instant::now() + self.patience;
         while !self.hear_some()? {
             self.rest(PollFlags::POLLIN, until)?;
@@ -158,5 +165,28 @@ impl<'a> Line<'a> {
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A disk that is slower than the network: each message is there before it is waited for.
+    #[test]
+    fn whoever_wants_to_end_hears_and_says_no_more_though_all_is_there() {
+        let [mut there, here] = ControlStream::pair().unwrap();
+        (0..3).for_each(|_| there.say(b"chunk"));
+        assert!(there.flush().unwrap());
+        let over = Cell::new(false);
+        let is_over = || over.get();
+        let mut line = Line::new(here, &is_over, Duration::from_secs(10));
+        assert_eq!(line.hear().unwrap(), b"chunk");
+        over.set(true);
+        assert_eq!(line.hear().unwrap_err().kind, Kind::Broken);
+        assert_eq!(line.say(b"chunk").unwrap_err().kind, Kind::Broken);
+        over.set(false);
+        assert_eq!(line.hear().unwrap(), b"chunk", "nothing is lost");
     }
 }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
+use trust::KeyFile;
 
 /// A job as it is started.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,10 +120,14 @@ pub fn plan(manifest: &Manifest, place: &Place<'_>) -> Result<Vec<Planned>, Vec<
     if let Some(what) = place.key.as_deref().filter(|_| !here.is_empty()).and_then(key_folder) {
         problems.push(Problem { line: manifest.at.of("key"), what });
     }
+    let ssh = elsewhere.first().map_or(Ok(Vec::new()), |first| ssh(manifest, first, place)).unwrap_or_else(|problem| {
+        problems.push(problem);
+        Vec::new()
+    });
     let mut jobs = Vec::new();
     for (job, share) in manifest.jobs.iter().zip(&shares) {
         if let Some(host) = &job.host {
-            jobs.push(planned_there(job, There::of(job, manifest, host, place)));
+            jobs.push(planned_there(job, There::of(job, manifest, host, (&ssh, place))));
             continue;
         }
         match planned(job, cores.remove(job.name.as_str()).flatten(), share, place) {
@@ -144,10 +149,22 @@ fn named(job: &Job, (key, what): Wrong) -> Problem {
     Problem { line: job.at.of(key), what: format!("job '{}': {what}", job.name) }
 }
 
+/// What reaches other hosts, found as a launcher is: it is not started in the manifest's folder.
+fn ssh(manifest: &Manifest, first: &Job, place: &Place<'_>) -> Result<Vec<String>, Problem> {
+    let mut words = manifest.ssh.clone();
+    let Some(word) = words.first_mut() else { return Ok(words) };
+    // Without the key, it is a job with a host that asks for it.
+    let line = Some(manifest.at.of("ssh")).filter(|line| *line > 0).unwrap_or(first.at.of("host"));
+    let problem = |e: FindError| Problem { line, what: format!("ssh: {e}") };
+    let found = find(word, place.folder, &launcher::path()).map_err(problem)?;
+    *word = std::path::absolute(&found).unwrap_or(found).to_string_lossy().into_owned();
+    Ok(words)
+}
+
 /// A key's file may be made, and its folder is not.
 fn key_folder(key: &str) -> Option<String> {
-    let folder = Path::new(key.strip_prefix("file:")?).parent()?;
-    (!folder.is_dir()).then(|| format!("key: there is no folder {}", folder.display()))
+    let file = KeyFile::find(Some(key)).ok()?;
+    file.missing_folder().map(|folder| format!("key: there is no folder {}", folder.display()))
 }
 
 fn planned(job: &Job, cores: Option<BTreeSet<usize>>, share: &Share, place: &Place<'_>) -> Result<Planned, Vec<Wrong>> {
@@ -396,6 +413,11 @@ fn nodes(job: &Job, kind: Kind, share: &Share, words: &[String]) -> Result<Vec<S
 fn program(word: &str, directory: &Path, path: &OsStr) -> Result<(), String> {
     let here = directory.join(word);
     find(word, directory, path).map(|_| ()).map_err(|e| match e {
+        // It is taken for a command line.
+        FindError::Missing(_) if word.contains(char::is_whitespace) => {
+            let quote = if super::manifest::words(word).is_none() { ", in which a quote is not closed" } else { "" };
+            format!("program: there is no program {word:?}{quote}; arguments are texts of their own: [\"./air\", \"namelist\"]")
+        }
         FindError::Missing(_) if word.contains('/') => format!("there is no program {word} in {}", directory.display()),
         // Launchers look in PATH only.
         FindError::Missing(_) if here.is_file() => {

@@ -83,9 +83,30 @@ fn what_cannot_be_started_is_told() {
     let said = planned(text, &[]).unwrap_err();
     assert!(said[0].starts_with("2: job 'air': launcher: no program 'mpirun.none' in PATH; "), "{said:?}");
     assert_eq!(said[1], "4: job 'air': there is no program ./none in /tmp");
+    for (program, quote) in [("./m 'x y", ", in which a quote is not closed"), ("./m 'x y'", "")] {
+        let text = job("mpirun.mpich", "").replace("['sh', '-c', 'true']", &format!("{program:?}"));
+        let said = format!(
+            "4: job 'air': program: there is no program {program:?}{quote}; arguments are texts of their own: \
+             [\"./air\", \"namelist\"]"
+        );
+        assert_eq!(planned(&text, &[]).unwrap_err(), [said]);
+    }
     let many = "[job.a]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 6\n\
                 [job.b]\nlauncher = 'mpirun.mpich'\nranks = 1\nprogram = 'sh'\ncores = 3\n";
     assert_eq!(planned(many, &[]).unwrap_err(), ["10: too many cores: 'a' 6, 'b' 3 make 9, and 8 may be used here"]);
+}
+
+#[test]
+fn what_reaches_other_hosts_is_found_beforehand() {
+    let at = |ssh: &str| {
+        let text = format!("naming = 'tcp://a:1'\nssh = '{ssh}'\n{}", job("mpirun.mpich", "host = 'n1'"));
+        planned(&text, &[]).map(|jobs| jobs[0].words(&[])[..2].join(" "))
+    };
+    assert_eq!(at("bin/sh -e"), Ok("/bin/sh -e".to_owned()), "a path counts from the manifest's folder");
+    let found = at("sh -e").unwrap();
+    assert!(found.starts_with('/') && found.ends_with("/sh -e"), "{found}");
+    assert_eq!(at("bin/none"), Err(vec!["2: ssh: there is no program /bin/none".to_owned()]));
+    assert_eq!(at("no-such-ssh -v"), Err(vec!["2: ssh: no program 'no-such-ssh' in PATH".to_owned()]));
 }
 
 #[test]

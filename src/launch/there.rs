@@ -27,8 +27,9 @@ pub struct There {
 }
 
 impl There {
-    pub fn of(job: &Job, manifest: &Manifest, host: &str, place: &Place<'_>) -> There {
-        let mut words = manifest.ssh.clone();
+    /// `ssh`: the words that reach the host.
+    pub fn of(job: &Job, manifest: &Manifest, host: &str, (ssh, place): (&[String], &Place<'_>)) -> There {
+        let mut words = ssh.to_vec();
         // A shell takes them apart once more.
         words.extend([host.to_owned(), quote(&place.command), "launch".into(), "--there".into()]);
         There { host: host.to_owned(), words, manifest: text(job, manifest, place) }
@@ -146,7 +147,7 @@ mod tests {
             variables: Vec::new(),
             recognise: |_, _| Ok(crate::launcher::Kind::Plain),
         };
-        let there = There::of(&whole.jobs[0], &whole, "n1", &place);
+        let there = There::of(&whole.jobs[0], &whole, "n1", (&whole.ssh, &place));
         assert_eq!(there.words, ["ssh", "-o", "BatchMode=yes", "n1", "/bin/mpi-connect", "launch", "--there"]);
         let sent = manifest::read(&there.manifest).unwrap();
         let mut job = whole.jobs[0].clone();

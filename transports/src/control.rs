@@ -63,6 +63,13 @@ impl ControlStream {
         ControlStream { stream: Box::new(stream), asker, came: Vec::new(), out: Vec::new(), written: 0 }
     }
 
+    /// Two ends of a connection on which nothing was proved, for tests.
+    #[cfg(feature = "toy")]
+    pub fn pair() -> io::Result<[ControlStream; 2]> {
+        let asker = Asker { process: [0; 16], from: None };
+        Ok(crate::ip::Socket::pair()?.map(|socket| ControlStream::new(socket, asker)))
+    }
+
     /// Who is at the other end.
     pub fn asker(&self) -> Asker {
         self.asker

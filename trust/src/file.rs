@@ -42,6 +42,8 @@ pub enum FileError {
     NoHome,
     /// The system refused an operation on this file.
     Io(&'static str, PathBuf, io::Error),
+    /// The folder in which it would be made is not there: its path is mistyped.
+    Folder(PathBuf),
     /// Other users can read or change it.
     Open(PathBuf, u32),
     /// It belongs to another user.
@@ -59,7 +61,7 @@ pub enum FileError {
 impl FileError {
     /// Whether a setting is wrong, and not the file.
     pub fn is_setting(&self) -> bool {
-        matches!(self, FileError::Setting(_) | FileError::Encrypt(_))
+        matches!(self, FileError::Setting(_) | FileError::Encrypt(_) | FileError::Folder(_))
     }
 
     /// The setting that names what is wrong.
@@ -83,6 +85,7 @@ impl fmt::Display for FileError {
                 let place = if *doing == MAKING { "; another place is set by MPI_CONNECT_KEY=file:PATH" } else { "" };
                 f.write_str(place)
             }
+            FileError::Folder(folder) => write!(f, "the key: there is no folder {}", folder.display()),
             FileError::Open(path, mode) => write!(
                 f,
                 "the key file {path} has mode {mode:03o}, so others can use it: chmod 600 {path}, and make a new key by \
@@ -171,6 +174,11 @@ impl KeyFile {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The folder in which it lies, if that is not there.
+    pub fn missing_folder(&self) -> Option<&Path> {
+        self.path.parent().filter(|folder| !folder.is_dir())
     }
 
     /// The keys in it, the own one first.

@@ -33,6 +33,14 @@ impl Socket {
         Ok(Socket(stream))
     }
 
+    /// Two ends of one.
+    #[cfg(feature = "toy")]
+    pub(crate) fn pair() -> io::Result<[Socket; 2]> {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let one = TcpStream::connect(listener.local_addr()?)?;
+        Ok([Socket::new(one)?, Socket::new(listener.accept()?.0)?])
+    }
+
     /// The connection that this descriptor is of.
     pub(crate) fn of(fd: OwnedFd) -> io::Result<Socket> {
         Socket::new(fd.into())
