@@ -589,6 +589,18 @@ fn a_command_that_does_not_exist_is_told_which_do() {
     assert!(code == 2 && said.contains("names, ctl, top"), "{said}");
 }
 
+/// A published port has a name among those of jobs, and no commands.
+#[test]
+fn a_port_is_told_as_that() {
+    let dir = Folder::new();
+    let url = format!("file:{}", dir.0.join("names").display());
+    let _claim = open(&url, "").claim(&naming::Record { port: Some("a port".into()), ..record("svc15") }).unwrap();
+    for args in [&["ctl", "svc15", "lanes", "--naming", &url][..], &["top", "svc15", "--once", "--naming", &url]] {
+        let (code, said) = ended(command(args));
+        assert!(code == 1 && said.contains("no job 'svc15'") && said.contains("that is a published port"), "{said}");
+    }
+}
+
 /// Why nobody has a name: no folder, a dead job, or neither.
 #[test]
 fn a_name_that_nobody_has_is_told_with_the_reason() {

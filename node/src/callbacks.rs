@@ -88,6 +88,9 @@ impl Core {
     /// The process is held just now: the functions are called.
     pub(crate) fn is_held_now(&mut self) {
         let all = self.callbacks.all.clone();
+        if self.callbacks.stage == Stage::Idle && all.is_empty() {
+            self.callbacks.done += 1;
+        }
         if self.callbacks.stage == Stage::Idle && !all.is_empty() {
             self.callbacks.taking_part.clone_from(&all);
             let calls = all.into_iter().filter_map(|pair| Some((pair.held?, pair.mask)));
@@ -120,6 +123,7 @@ impl Core {
             Stage::Held => self.callbacks.stage = Stage::Held,
             Stage::Holding { resumes } => {
                 self.callbacks.stage = Stage::Held;
+                self.callbacks.done += 1;
                 if resumes {
                     self.resume_now();
                 }

@@ -43,8 +43,10 @@ const WATCH_AFTER: Duration = crate::waits::PUBLISH_AFTER;
 struct Clock {
     start: Instant,
     now: Instant,
-    /// For whom it waits; asked when it first sleeps, or has lasted for [`WATCH_AFTER`].
+    /// For whom it waits; asked when it first sleeps, and each time that [`WATCH_AFTER`] has passed.
     whom: Option<Whom>,
+    /// Up to when it is counted.
+    counted: Instant,
     /// When something last moved in this library.
     idle: Instant,
     /// When something last moved in the MPI below.
@@ -74,7 +76,17 @@ impl Clock {
         };
         let idle = now.checked_sub(past).unwrap_or(now);
         let (next_watch, notices) = (now + WATCH_AFTER, Notices::new(now, core.waits.notice));
-        Clock { start: now, now, whom: None, idle, below: now, next_watch, notices, yields: Yields::default() }
+        Clock {
+            start: now,
+            now,
+            whom: None,
+            counted: now,
+            idle,
+            below: now,
+            next_watch,
+            notices,
+            yields: Yields::default(),
+        }
     }
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
@@ -88,20 +100,27 @@ impl Clock {
         if self.now >= self.next_watch {
             core.session.watch_awaited();
             core.act();
-            self.ask_for_whom(core, about);
             if let Some(text) = self.notices.step(core, self.now, about) {
                 base::log!(Notice, "{text}");
             }
+            self.count(core, about);
             self.next_watch = self.now + WATCH_AFTER;
         }
         moved
     }
 
-    /// Asks for whom the call waits, if that is not known: a wait that gets long is counted for that process.
+    /// Asks for whom the call waits, if that is not known: a wait that gets long is counted for these.
     fn ask_for_whom(&mut self, core: &mut Core, about: &dyn Fn(&mut Core) -> Option<About>) {
-        if self.whom.is_none() {
-            self.whom = Some(about(core).map_or(Whom::default(), |about| core.whom(&about)));
-        }
+        self.whom.get_or_insert_with(|| whom(core, about));
+    }
+
+    /// Counts the wait up to now, and asks again for whom it is: some of those may have done their part.
+    fn count(&mut self, core: &mut Core, about: &dyn Fn(&mut Core) -> Option<About>) {
+        let left = whom(core, about);
+        core.count_wait(self.whom.as_ref().unwrap_or(&left), self.now - self.counted);
+        self.counted = self.now;
+        self.notices.counted(core, self.now, left.clone());
+        self.whom = Some(left);
     }
 
     fn phase(&self, may_spin: bool) -> Phase {
@@ -112,6 +131,10 @@ impl Clock {
             _ => Phase::Sleep,
         }
     }
+}
+
+fn whom(core: &mut Core, about: &dyn Fn(&mut Core) -> Option<About>) -> Whom {
+    about(core).map_or(Whom::default(), |about| core.whom(&about))
 }
 
 /// See [`crate::Node::wait_until`], [`crate::Node::wait_about`] and [`crate::Node::sleep_until`].
@@ -181,9 +204,10 @@ pub(crate) fn wait_until<T>(
         if over {
             clock.notices.end(&mut core);
             match clock.whom {
-                None => core.waits.short += clock.now - clock.start,
+                // It did not sleep and was over soon: it is not asked for whom.
+                None => core.waits.waited.all += clock.now - clock.start,
                 // The last round may have been before the last sleep.
-                Some(whom) => core.count_wait(whom, clock.start.elapsed()),
+                Some(whom) => core.count_wait(&whom, clock.counted.elapsed()),
             }
             if let Some(taken) = clock.yields.were_taken() {
                 core.pace.may_spin = !taken;

@@ -5,7 +5,7 @@
 //! here.
 
 use crate::state::Core;
-use crate::state::waits::{About, Whom};
+use crate::state::waits::{About, Entered, Waited, Whom};
 use engine::{Awaited, MAX_TOLD, PeerId, Tag, user_tag};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ const MOST_PEERS: usize = 3;
 const MOST_CALLS: usize = 2;
 /// The shortest time between two answers to one process.
 const ANSWER_APART: Duration = Duration::from_millis(20);
-/// Processes and jobs for which waits are counted apart.
-const MOST_AWAITED: usize = 128;
+/// Processes for which one wait is counted at a time.
+const MOST_AT_ONCE: usize = 64;
 
 /// The notices of one wait. The time between two of them doubles, up to [`MOST_APART`].
 pub(crate) struct Notices {
@@ -72,6 +72,13 @@ impl Notices {
         text
     }
 
+    /// The wait is counted up to this time, and is for these from then on.
+    pub(crate) fn counted(&self, core: &mut Core, now: Instant, whom: Whom) {
+        if let Some(wait) = self.number.and_then(|number| core.waits.entered.get_mut(&number)) {
+            wait.counted = Some((now, whom));
+        }
+    }
+
     /// Removes the wait from the table.
     pub(crate) fn end(&mut self, core: &mut Core) {
         if let Some(number) = self.number.take() {
@@ -86,50 +93,43 @@ fn to_answer(notice: Duration) -> Duration {
 }
 
 impl Core {
-    /// Enters a wait in the table, and returns its number there.
+    /// Enters a wait in the table, which is not counted yet, and returns its number there.
     pub(crate) fn enter_wait(&mut self, about: About, since: Instant) -> u64 {
         self.waits.next += 1;
-        self.waits.entered.insert(self.waits.next, (about, since));
+        self.waits.entered.insert(self.waits.next, Entered { about, since, counted: None });
         self.waits.next
     }
 
     /// For whom a wait is.
     pub(crate) fn whom(&self, about: &About) -> Whom {
-        let all: BTreeSet<_> =
-            self.awaited_by(about).into_iter().map(|peer| self.session.pair(peer.0 as usize).remote()).collect();
-        let Some(first) = all.first() else { return Whom::default() };
-        let job = all.iter().all(|one| one.incarnation == first.incarnation).then_some(first.incarnation);
-        Whom { job, one: (all.len() == 1).then_some(*first) }
-    }
-
-    /// Counts a wait that is over.
-    pub(crate) fn count_wait(&mut self, whom: Whom, time: Duration) {
-        if self.waits.waited.len() >= MOST_AWAITED && !self.waits.waited.contains_key(&whom) {
-            self.forget_waits();
+        let remote = |peer: PeerId| self.session.pair(peer.0 as usize).remote();
+        let mut peers: BTreeSet<_> = self.awaited_by(about).into_iter().map(remote).collect();
+        let jobs = peers.iter().map(|peer| peer.incarnation).collect();
+        if peers.len() > MOST_AT_ONCE {
+            peers.clear();
         }
-        let waited = &mut self.waits.waited;
-        let whom = if waited.len() < MOST_AWAITED || waited.contains_key(&whom) { whom } else { Whom::default() };
-        *waited.entry(whom).or_default() += time;
+        Whom { jobs, peers }
     }
 
-    /// Counts the waits for jobs that are not known any more together.
-    fn forget_waits(&mut self) {
-        let known: BTreeSet<_> = self.session.pairs().map(|(_, pair)| Some(pair.remote().incarnation)).collect();
-        let all = std::mem::take(&mut self.waits.waited);
-        for (whom, time) in all {
-            let whom = if known.contains(&whom.job) { whom } else { Whom::default() };
-            *self.waits.waited.entry(whom).or_default() += time;
+    /// Counts a part of a wait.
+    pub(crate) fn count_wait(&mut self, whom: &Whom, time: Duration) {
+        if !self.waits.waited.has_room(whom) {
+            // Waits for jobs that are not known any more are counted in the sum alone.
+            let known: BTreeSet<_> = self.session.pairs().map(|(_, pair)| pair.remote().incarnation).collect();
+            let Waited { jobs, peers, .. } = &mut self.waits.waited;
+            jobs.retain(|job, _| known.contains(job));
+            peers.retain(|peer, _| known.contains(&peer.incarnation));
         }
+        self.waits.waited.add(whom, time);
     }
 
-    /// How long calls have waited for whoever `is` says, those that wait now with them.
-    pub(crate) fn waited(&self, now: Instant, is: impl Fn(&Whom) -> bool) -> Duration {
-        let over: Duration = self.waits.waited.iter().filter(|(whom, _)| is(whom)).map(|(_, time)| *time).sum();
-        // A wait for something else than messages is not counted when it is over.
-        let for_messages = |about: &&(About, Instant)| about.0.else_for.is_none();
-        let going_on = self.waits.entered.values().filter(for_messages).filter(|(about, _)| is(&self.whom(about)));
-        let short = if is(&Whom::default()) { self.waits.short } else { Duration::ZERO };
-        over + short + going_on.map(|(_, since)| now.saturating_duration_since(*since)).sum::<Duration>()
+    /// How long calls have waited, those that wait now with them.
+    pub(crate) fn waited(&self, now: Instant) -> Waited {
+        let mut all = self.waits.waited.clone();
+        for (since, whom) in self.waits.entered.values().filter_map(|wait| wait.counted.as_ref()) {
+            all.add(whom, now.saturating_duration_since(*since));
+        }
+        all
     }
 
     /// The peers that a wait is for.
@@ -154,8 +154,8 @@ impl Core {
 
     /// Asks the peers of a wait what they wait for themselves.
     fn ask_awaited(&mut self, number: u64) {
-        let Some((about, _)) = self.waits.entered.get(&number) else { return };
-        let peers: Vec<_> = self.awaited_by(about).into_iter().take(MOST_PEERS).collect();
+        let Some(wait) = self.waits.entered.get(&number) else { return };
+        let peers: Vec<_> = self.awaited_by(&wait.about).into_iter().take(MOST_PEERS).collect();
         for peer in peers {
             // A peer without a connection is not asked: the notice says that it is not connected.
             if self.session.pair(peer.0 as usize).lane().is_some() {
@@ -183,9 +183,11 @@ impl Core {
         pair.asks.answer_needs = sent + 1;
         let calls: Vec<_> = self.waits.entered.values().collect();
         let mut said: Vec<_> =
-            calls.iter().take(MOST_CALLS).map(|(about, since)| self.say_wait(about, *since, now)).collect();
-        if calls.len() > MOST_CALLS {
-            said.push(format!("{} other calls wait too", calls.len() - MOST_CALLS));
+            calls.iter().take(MOST_CALLS).map(|wait| self.say_wait(&wait.about, wait.since, now)).collect();
+        match calls.len().saturating_sub(MOST_CALLS) {
+            0 => (),
+            1 => said.push("1 other call waits too".into()),
+            more => said.push(format!("{more} other calls wait too")),
         }
         let text = if said.is_empty() {
             "is in no call that waits for another job".into()
@@ -251,21 +253,24 @@ impl Core {
         match pairs {
             [] => "nobody".into(),
             [one] => self.session.pair(*one).remote().to_string(),
+            [one, _] => format!("any source ({} or 1 other)", self.session.pair(*one).remote()),
             [one, more @ ..] => format!("any source ({} or {} others)", self.session.pair(*one).remote(), more.len()),
         }
     }
 
     /// The text of a notice, which says of each peer whether it has answered since `asked`. `None`: the wait is over.
     fn describe_wait(&self, number: u64, now: Instant, asked: Instant) -> Option<String> {
-        let (about, since) = self.waits.entered.get(&number)?;
+        let Entered { about, since, .. } = self.waits.entered.get(&number)?;
         let mut out = self.say_wait(about, *since, now);
         let peers = self.awaited_by(about);
         for peer in peers.iter().take(MOST_PEERS) {
             let i = peer.0 as usize;
             out += &format!("; {} {}", self.session.pair(i).remote(), self.say_state(i, now, asked));
         }
-        if peers.len() > MOST_PEERS {
-            out += &format!("; {} more are waited for", peers.len() - MOST_PEERS);
+        match peers.len().saturating_sub(MOST_PEERS) {
+            0 => (),
+            1 => out += "; 1 more is waited for",
+            more => out += &format!("; {more} more are waited for"),
         }
         Some(out)
     }
@@ -429,6 +434,19 @@ mod tests {
             "MPI_Probe has waited 0 s for a message from rank 0 of 'ocean' with tag 7"
         );
         air.node.cancel(receive);
+        air.node.kill();
+    }
+
+    #[test]
+    fn sources_are_told_with_how_many_others() {
+        let (air, ocean, ice) = (job(0xa1_0004, "air"), job(0x0c_0004, "ocean"), job(0x1c_0004, "ice"));
+        for other in [&ocean, &ice] {
+            air.open(other);
+        }
+        let said = |pairs: &[usize]| air.node.with(|core| core.say_sources(pairs));
+        assert_eq!(said(&[0]), "rank 0 of 'ocean'");
+        assert_eq!(said(&[0, 1]), "any source (rank 0 of 'ocean' or 1 other)");
+        assert_eq!(said(&[0, 1, 1]), "any source (rank 0 of 'ocean' or 2 others)");
         air.node.kill();
     }
 

@@ -1,7 +1,9 @@
 //! Functions that are called around a hold: when no lane is left, and before there is one again.
 
 mod common;
+use common::operators::{SECRET, give, request};
 use common::*;
+use node::figures::{Answer, Command, What};
 use node::{Function, Hold, InterId, OnHold, Outcome, ProcId};
 use std::sync::{Arc, Mutex};
 
@@ -132,6 +134,26 @@ fn orders_of_functions_are_done_behind_them() {
     ends.a.node.resume();
     ends.exchange();
     assert_eq!(ends.called(), ["resuming"]);
+}
+
+/// An operator who holds such a process is told that it was held.
+#[test]
+fn a_hold_that_ends_itself_is_done() {
+    over(TCP);
+    let ends = Ends::new();
+    let incarnation = ends.a.group.incarnation;
+    let name = format!("image{incarnation}");
+    ends.a.node.lead(incarnation, &name, vec![ends.a.node.contact()], SECRET);
+    ends.on_hold(OnHold::new(ends.function("image", |node| node.resume()), None));
+    for id in 1..=5 {
+        let answer = give(&ends.a.node.contact(), &request(&name, id, Command::Hold));
+        assert!(
+            matches!(&answer, Answer::Outcomes { outcomes, .. } if matches!(&outcomes[0].what, What::Done(_))),
+            "{answer:?}"
+        );
+        ends.exchange();
+        assert_eq!(ends.called(), ["image"]);
+    }
 }
 
 over_both!(called_in_order, orders_of_functions_are_done_behind_them);

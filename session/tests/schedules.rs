@@ -686,8 +686,8 @@ fn a_host_is_asked_once_whether_one_gets_through() {
 
 #[test]
 fn refusals_say_what_they_are() {
-    assert_eq!(Refusal::Better(3).to_string(), "is dialling itself");
-    assert_eq!(Refusal::OtherVersion(7).to_string(), "speaks version 7 of the protocol");
+    assert_eq!(Refusal::Better(3).to_string(), "dialling itself");
+    assert_eq!(Refusal::OtherVersion(7).to_string(), "another version of the protocol, 7");
 }
 
 /// A newcomer waits for the new lane as long as for any.
@@ -1331,7 +1331,7 @@ fn a_move_that_is_refused_leaves_all_as_it_was() {
 /// A process was stopped or held when it was dialled by the better transport, and goes on when another one is tried.
 #[test]
 fn a_pair_says_what_it_misses_and_returns_when_the_process_answers() {
-    let later = "is held, or has no place yet for those that it does not know";
+    let later = "held, or without a place yet for those that it does not know";
     returns("no answer in time", |desk, attempt| desk.fail(attempt, ErrorKind::TimedOut));
     returns(later, |desk, attempt| {
         assert!(desk.session.dial_answered(attempt, &ack(Status::Later, 0, THEM), desk.now).is_none());

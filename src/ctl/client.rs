@@ -90,6 +90,8 @@ pub enum Absent {
     NoFolder,
     /// Its job is dead, and has left this record over.
     Dead(Box<Record>),
+    /// It is that of a published port of MPI.
+    Port,
     /// There are other names at most.
     NoName,
 }
@@ -177,6 +179,9 @@ impl fmt::Display for CtlError {
                     Absent::Dead(left) => {
                         write!(f, "its name is left over from process {} on {}, which is dead", left.pid, left.host)
                     }
+                    Absent::Port => f.write_str(
+                        "that is a published port: couplings made by MPI's own ports have no commands, and are not shown",
+                    ),
                     Absent::NoName => f.write_str("`mpi-connect names` shows those that are there"),
                 }
             }
@@ -278,9 +283,10 @@ impl Client {
         let record = match find(store.as_ref(), name)? {
             Some(record) => record,
             None => {
-                let dead = left_over(store.as_ref(), name)?.map(|left| Absent::Dead(Box::new(left)));
+                let port = store.lookup(Kind::Port, name).map_err(CtlError::Lookup)?.map(|_| Absent::Port);
+                let dead = || Ok(left_over(store.as_ref(), name)?.map(|left| Absent::Dead(Box::new(left))));
                 let missing = || if names::is_missing(store.as_ref()) { Absent::NoFolder } else { Absent::NoName };
-                let why = dead.unwrap_or_else(missing);
+                let why = port.map_or_else(dead, |port| Ok(Some(port)))?.unwrap_or_else(missing);
                 return Err(CtlError::Nobody { name: name.into(), place: store.describe(), why });
             }
         };

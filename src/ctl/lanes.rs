@@ -6,7 +6,7 @@ use crate::names::columns;
 use crate::shown::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use wire::control::{Flow, Holding, Report, Wait};
+use wire::control::{Flow, Holding, Pair, Report, Wait};
 
 /// `42 1.2 MiB`, or in a second.
 fn flow(all: Flow, rate: Option<Rate>) -> String {
@@ -19,6 +19,11 @@ fn flow(all: Flow, rate: Option<Rate>) -> String {
 /// A rank of another job, in words.
 fn peer(names: &BTreeMap<u64, String>, (incarnation, rank): (u64, u32)) -> String {
     format!("{} {rank}", names.get(&incarnation).map_or("?".into(), |name| printable(name)))
+}
+
+/// Receives that wait for this peer; `+n`: from anyone.
+pub fn posted(pair: &Pair) -> String {
+    if pair.from_any > 0 { format!("{}+{}", pair.posted, pair.from_any) } else { pair.posted.to_string() }
 }
 
 /// What a call waits for, in a sentence.
@@ -61,7 +66,7 @@ pub fn table(sample: &Sample, before: Option<&Sample>) -> String {
                 flow(pair.sent, rates.map(|[sent, _]| sent)),
                 flow(pair.received, rates.map(|[_, received]| received)),
                 pair.unexpected.to_string(),
-                if pair.from_any > 0 { format!("{}+{}", pair.posted, pair.from_any) } else { pair.posted.to_string() },
+                posted(pair),
                 pair.round_trip.map_or("-".into(), |us| time(us.into())),
                 format!("{:.0} %", 100.0 * waited),
                 brief(&pair.why),

@@ -226,7 +226,11 @@ fn said(outcomes: &[Outcome]) -> String {
     let all = outcomes.iter().map(|outcome| (outcome.rank, &outcome.what));
     let line = |((word, why), ranks): &words::Kind<'_>| {
         let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
-        let later = if *word == "not answering" { " (it is done there when they go on)" } else { "" };
+        let later = match (*word, ranks.len()) {
+            ("not answering", 1) => " (it is done there when it goes on)",
+            ("not answering", _) => " (it is done there when they go on)",
+            _ => "",
+        };
         format!("{}: {word}{later}{why}\n", ranks_in_words(ranks))
     };
     together(all).iter().map(line).collect()
@@ -260,8 +264,10 @@ mod tests {
         ];
         assert_eq!(
             said(&all),
-            "ranks 0-1, 3: done\nrank 2: not answering (it is done there when they go on)\nrank 4: refused: no?device\n"
+            "ranks 0-1, 3: done\nrank 2: not answering (it is done there when it goes on)\nrank 4: refused: no?device\n"
         );
+        let silent = [2, 4].map(|rank| outcome(rank, What::NotAnswering));
+        assert_eq!(said(&silent), "ranks 2, 4: not answering (it is done there when they go on)\n");
         assert_eq!(
             (Verdict::of(&all), Verdict::of(&all[..2]), Verdict::of(&all[2..3])),
             (Verdict::Some, Verdict::All, Verdict::None)

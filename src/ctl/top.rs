@@ -8,7 +8,7 @@
 use super::client::{Client, CtlError, Job, seconds};
 use super::columns::{Columns, peers};
 use super::figures::{Rate, Sample, bytes, count, time};
-use super::lanes::{notes, waits};
+use super::lanes::{notes, posted, waits};
 use super::words::{brief, silence};
 use crate::output;
 use crate::shown::printable;
@@ -338,15 +338,15 @@ impl Screen {
                 let [sent, received] = since.as_ref().map(|since| since.of(pair)).unwrap_or_default();
                 let rate = |rate: Rate| format!("{}/s {}/s", count(rate.messages), bytes(rate.bytes));
                 let name = names.get(&pair.incarnation).map_or("?", String::as_str);
-                let queue = |n: u32| if n == 0 { "-".into() } else { n.to_string() };
+                let or_dash = |queue: String| if queue == "0" { "-".into() } else { queue };
                 let row = vec![
                     rank.to_string(),
                     format!("{} {}", printable(name), pair.rank),
                     printable(over(&pair.transport)),
                     rate(sent),
                     rate(received),
-                    queue(pair.unexpected),
-                    queue(pair.posted + pair.from_any),
+                    or_dash(pair.unexpected.to_string()),
+                    or_dash(posted(pair)),
                     pair.round_trip.map_or("-".into(), |us| time(us.into())),
                     percent(since.as_ref().map(|since| since.waited(Some(pair)))),
                     brief(&pair.why),
@@ -494,6 +494,21 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("ocean: rank 0 waits") && text.contains("rank 1 of 'air': not answering"), "{text}");
+    }
+
+    #[test]
+    fn receives_from_anyone_are_told_apart() {
+        let mut look = look(10);
+        if let What::Report(report) = &mut look.job.outcomes[0].what {
+            (report.pairs[0].posted, report.pairs[0].from_any) = (2, 3);
+            (report.pairs[1].posted, report.pairs[1].from_any) = (0, 1);
+        }
+        let (mut screen, in_lanes) = (Screen::new("air", 2.0), super::super::lanes::table(&look.job, None));
+        screen.come(News::Look(Ok(look)));
+        for text in [screen.text(132), in_lanes] {
+            let cells: Vec<_> = text.split_whitespace().collect();
+            assert!(["2+3", "0+1"].iter().all(|posted| cells.contains(posted)), "{text}");
+        }
     }
 
     /// The normal terminal, and half of one: what tells peers apart stays, and no figure is cut.

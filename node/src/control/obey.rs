@@ -13,8 +13,8 @@ pub(crate) enum Begun {
     Moves(Moved),
     /// A transport is in use again, and these pairs move to it.
     Uses(Moved),
-    /// The process gives up its connections.
-    Hold,
+    /// The process gives up its connections. So many holds had been done before.
+    Hold(u64),
     /// The process comes back.
     Resume,
     /// This transport is taken out of use, and these pairs leave it.
@@ -46,7 +46,7 @@ impl Core {
             }
             Command::Hold => {
                 self.hold();
-                Err(Begun::Hold)
+                Err(Begun::Hold(self.callbacks.done))
             }
             Command::Resume => {
                 self.resume();
@@ -84,13 +84,16 @@ impl Core {
                 What::Refused(why) | What::UnderWay(why) => What::Done(why),
                 what => what,
             }),
-            Begun::Hold => match self.is_held() {
+            Begun::Hold(before) => match self.is_held() {
                 Hold::Closing => None,
                 Hold::Held { untold: 0 } => Some(What::Done(String::new())),
                 Hold::Held { untold } => Some(What::Done(format!(
                     "{} could not be told, and may take this one for dead if it ends or moves",
                     self.untold_in_words(untold)
                 ))),
+                Hold::No if self.callbacks.done > *before => {
+                    Some(What::Done("it was held, and has come back since".into()))
+                }
                 Hold::No => Some(What::Overtaken),
             },
             Begun::Resume if self.is_resuming() => None,

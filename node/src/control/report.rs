@@ -3,6 +3,7 @@
 //! Computed under the lock when somebody asks. Invariant: nothing is counted for it while messages move.
 
 use crate::state::Core;
+use crate::state::waits::{Entered, Waited};
 use base::protocol::operator::{MAX_JOBS, MAX_LINES, MAX_WAITS};
 use engine::Gone;
 use session::{Hold, Sum};
@@ -24,7 +25,8 @@ impl Core {
     /// The figures of this process in the group of this incarnation.
     pub(crate) fn report(&mut self, incarnation: u64) -> Report {
         let now = Instant::now();
-        let mut pairs = self.report_pairs(incarnation, now);
+        let waited = self.waited(now);
+        let mut pairs = self.report_pairs(incarnation, &waited);
         pairs.sort_by_key(|pair| {
             (std::cmp::Reverse(pair.sent.bytes + pair.received.bytes), pair.incarnation, pair.rank)
         });
@@ -34,20 +36,20 @@ impl Core {
             pid: std::process::id(),
             host: base::ident::host().into(),
             at: micros(now - self.start),
-            waited: micros(self.waited(now, |_| true)),
+            waited: micros(waited.all),
             hold: match self.is_held() {
                 Hold::No => Holding::No,
                 Hold::Closing => Holding::Closing,
                 Hold::Held { .. } => Holding::Held,
             },
             waits: self.report_waits(now),
-            jobs: self.report_jobs(incarnation, now),
+            jobs: self.report_jobs(incarnation, &waited),
             pairs,
             left_off,
         }
     }
 
-    fn report_pairs(&mut self, incarnation: u64, now: Instant) -> Vec<Pair> {
+    fn report_pairs(&mut self, incarnation: u64, waited: &Waited) -> Vec<Pair> {
         let lanes = self.session.pairs_mut().map(|pair| pair.lane_mut().and_then(|up| round_trip(&mut up.lane)));
         let round_trips: Vec<Option<Duration>> = lanes.collect();
         let session = &self.session;
@@ -66,7 +68,7 @@ impl Core {
                     posted,
                     from_any: queues.from_any.get(&peer).copied().unwrap_or_default(),
                     round_trip: round_trips[i].map(|t| micros(t).min(u32::MAX as u64 - 1) as u32),
-                    waited: micros(self.waited(now, |whom| whom.one == Some(remote))),
+                    waited: micros(waited.peers.get(&remote).copied().unwrap_or_default()),
                     sent: flow(traffic.sent),
                     received: flow(traffic.received),
                     transport: up.map_or("", |up| session.word(up.transport)).into(),
@@ -89,8 +91,8 @@ impl Core {
 
     fn report_waits(&self, now: Instant) -> Vec<Wait> {
         let mut waits: Vec<_> = self.waits.entered.values().collect();
-        waits.sort_by_key(|(_, since)| *since);
-        let wait = |(about, since): &&(crate::state::waits::About, Instant)| {
+        waits.sort_by_key(|wait| wait.since);
+        let wait = |Entered { about, since, .. }: &&Entered| {
             let peers = self.awaited_by(about);
             let peers = peers.iter().map(|peer| self.session.pair(peer.0 as usize).remote());
             Wait {
@@ -103,11 +105,11 @@ impl Core {
         waits.iter().take(MAX_WAITS).map(wait).collect()
     }
 
-    fn report_jobs(&self, incarnation: u64, now: Instant) -> Vec<Job> {
+    fn report_jobs(&self, incarnation: u64, waited: &Waited) -> Vec<Job> {
         let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
         let job = |theirs| Job {
             incarnation: theirs,
-            waited: micros(self.waited(now, |whom| whom.job == Some(theirs))),
+            waited: micros(waited.jobs.get(&theirs).copied().unwrap_or_default()),
             name: base::ident::name_of_job(theirs).unwrap_or_default(),
             carried: Vec::new(),
         };

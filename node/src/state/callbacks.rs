@@ -52,6 +52,8 @@ pub(crate) struct Callbacks {
     /// Those that take part in this hold.
     pub(crate) taking_part: Vec<OnHold>,
     pub(crate) stage: Stage,
+    /// How many holds were done.
+    pub(crate) done: u64,
     pub(crate) begin_caller: Option<BeginCaller>,
     pub(crate) caller: Option<(Sender<Calls>, JoinHandle<()>)>,
 }

@@ -116,6 +116,47 @@ fn a_wait_is_told_while_it_lasts_and_counted_for_whom_it_was() {
     assert_eq!(report.pairs[0].waited, report.jobs[0].waited);
 }
 
+/// A wait for several counts for each of them, until it has done its part.
+#[test]
+fn a_wait_for_several_is_counted_for_each_that_is_still_awaited() {
+    let (a, b, c) = (Job::new(), Job::new(), Job::new());
+    a.node.lead(a.group.incarnation, "several", vec![a.node.contact()], SECRET);
+    let ((to_b, b_to_a), (to_c, c_to_a)) = (crate::common::couple(&a, &b), crate::common::couple(&a, &c));
+    let leader = a.node.contact();
+    let waiting = std::thread::spawn(move || {
+        let mut rooms = [[0; 8]; 2];
+        let [one, other] = &mut rooms;
+        let ops = vec![a.recv(to_b, 1, one), a.recv(to_c, 1, other)];
+        let (mut left, all) = (ops.clone(), ops);
+        let about = move |_: &mut node::Core| Some(node::About::ops("MPI_Waitall", all.clone()));
+        a.node.wait_about(&mut || false, &about, |core| {
+            left.retain(|op| core.test(*op).is_none());
+            left.is_empty().then_some(())
+        });
+        a
+    });
+    let end = Instant::now() + LONG;
+    let until = |what: &str, is: &dyn Fn(u64, u64) -> bool| loop {
+        let all = reports(give(&leader, &request("several", 1, Command::Lanes)));
+        let waited = |of: &Job| {
+            all[0].1.pairs.iter().find(|pair| pair.incarnation == of.group.incarnation).map_or(0, |pair| pair.waited)
+        };
+        if is(waited(&b), waited(&c)) {
+            break (waited(&b), waited(&c));
+        }
+        assert!(Instant::now() < end, "{what}: {all:?}");
+    };
+    until("both are awaited", &|b, c| b > 100_000 && c > 100_000);
+    b.send(b_to_a, 1, &[1; 8]);
+    let (of_b, of_c) = until("one is awaited longer", &|b, c| c > b + 200_000);
+    c.send(c_to_a, 1, &[1; 8]);
+    let a = waiting.join().unwrap();
+    let report = a.node.report(a.group.incarnation);
+    let waited = |of: &Job| report.pairs.iter().find(|pair| pair.incarnation == of.group.incarnation).unwrap().waited;
+    assert!(waited(&b) == of_b && waited(&c) >= of_c && report.waited >= waited(&c), "{of_b} {of_c} {report:?}");
+    assert!(report.waited < waited(&b) + waited(&c), "{report:?}");
+}
+
 /// A process that does not answer is told as that, those behind it answer all the same, and it obeys when it goes on: the
 /// commands in their order.
 #[test]
