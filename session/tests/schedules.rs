@@ -1303,7 +1303,11 @@ fn a_hello_that_moves_a_pair_names_the_lane_that_it_leaves() {
     );
     let up = desk.session.pair(pair).lane().unwrap();
     assert_eq!((up.generation, up.transport, desk.session.pair(pair).is_leaving()), (4, NEAR.id, true));
-    // An operator there wants this transport: a move to a better one is refused, another order is not.
+    // An operator there wanted this transport, and does so no longer if that side dials for a better one.
+    let (_, status) = desk.come(&moving(5, 4, Why::Better));
+    assert_eq!(status, Some(Status::Good));
+    // What an operator here wants is left by an order alone.
+    assert_eq!(desk.session.move_to(pair, Some(NEAR.id), desk.now), Ok(Ordered::There));
     let (_, status) = desk.come(&moving(5, 4, Why::Better));
     assert_eq!(status, Some(Status::BetterConnection));
     let (_, status) = desk.come(&moving(5, 4, Why::Freed));

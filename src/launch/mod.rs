@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "stop"])]
     run: Option<String>,
     /// Show the commands instead of running them
-    #[arg(long, conflicts_with_all = ["status", "stop"])]
+    #[arg(long, conflicts_with_all = ["status", "stop", "json"])]
     dry_run: bool,
     /// Write one JSON object a line: what happens, and what the jobs print
     #[arg(long)]
