@@ -9,8 +9,6 @@ use crate::state::Core;
 const LOOKS_AT_SOCKETS: u32 = 2;
 const LOOKS_AT_QUEUES: u32 = 8;
 const LOOKS_AT_MEMORY: u32 = 32;
-/// The same where another thread wants the processor, which gets it after each turn.
-const LOOKS_BEFORE_OTHERS: u32 = 8;
 
 impl Core {
     /// Counts a call that makes no round. True: `after` such calls have followed each other, so a round is due.
@@ -25,8 +23,7 @@ impl Core {
         match (self.pace.busy.is_empty(), self.polled.is_empty()) {
             (false, _) if self.pace.busy.iter().all(|i| self.is_queue(*i)) => LOOKS_AT_QUEUES,
             (false, _) => LOOKS_AT_SOCKETS,
-            (true, false) if self.pace.may_spin => LOOKS_AT_MEMORY,
-            (true, false) => LOOKS_BEFORE_OTHERS,
+            (true, false) => LOOKS_AT_MEMORY,
             (true, true) => 0,
         }
     }
