@@ -64,7 +64,7 @@ impl ControlStream {
     }
 
     /// Two ends of a connection on which nothing was proved, for tests.
-    #[cfg(feature = "toy")]
+    #[cfg(feature = "testing")]
     pub fn pair() -> io::Result<[ControlStream; 2]> {
         let asker = Asker { process: [0; 16], from: None };
         Ok(crate::ip::Socket::pair()?.map(|socket| ControlStream::new(socket, asker)))
