@@ -315,7 +315,7 @@ fn the_command_copies_from_and_to_a_job() {
         for (words, code, why) in [
             (["air:none", "."], 1, "'none'"),
             (["air:out.nc", "nodir/"], 1, "'nodir/': there is no such folder"),
-            (["air:../key", "."], 1, "no folder that is open"),
+            (["air:../key", "."], 1, "a path with '..' is refused"),
             (["ice:out.nc", "."], 1, "no job 'ice'"),
             (["a", "b"], 2, "has to be a file of a job"),
         ] {
