@@ -8,7 +8,6 @@
 use crate::state::Ahead;
 use crate::types::PeerId;
 use crate::wire::Eager;
-
 use crate::{Engine, NOW, OpId, Source};
 use base::Memory;
 
@@ -18,9 +17,7 @@ impl Engine {
         let Some((head, data)) = Eager::decode_plain(part) else { return };
         let Some(p) = self.peers.get(peer.0 as usize) else { return };
         let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return };
-        let is_here = (context.context == head.context && context.group == p.group)
-            && (context.members.get(head.source) == Some(peer) && p.gone.is_none() && self.tracking.is_none());
-        if !is_here {
+        if !context.is_meant((peer, p), head.context, head.source) || self.tracking.is_some() {
             return;
         }
         let found = match context.posted.first_of_few(head.source, head.tag) {

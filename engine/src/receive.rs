@@ -213,9 +213,8 @@ impl Engine {
         };
         let Some((id, capacity)) = matched else { return false };
         let size = data.len() as u64;
-        let is_here = (context.context == head.context && context.group == p.group)
-            && (context.members.get(head.source) == Some(peer) && p.gone.is_none());
-        if !is_here || size > capacity.min(self.cfg.eager_max) || self.tracking.is_some() {
+        let is_meant = context.is_meant((peer, p), head.context, head.source);
+        if !is_meant || size > capacity.min(self.cfg.eager_max) || self.tracking.is_some() {
             return false;
         }
         let outcome = Outcome::Received(Envelope { source: head.source, tag: head.tag, size });

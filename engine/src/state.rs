@@ -130,6 +130,15 @@ pub(crate) struct Context {
     pub posted: Posted,
 }
 
+impl Context {
+    /// Whether a message of this peer, of which it says that rank `source` has sent it in `context`, is for this one.
+    #[inline(always)]
+    pub fn is_meant(&self, (peer, p): (PeerId, &Peer), context: ContextId, source: u32) -> bool {
+        (self.context == context && self.group == p.group)
+            && (self.members.get(source) == Some(peer) && p.gone.is_none())
+    }
+}
+
 /// A message that a matched probe has taken: only a receive of this claim gets it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Claimed {

@@ -122,8 +122,9 @@ fn forged_hellos_do_not_keep_a_job_from_joining() {
         let there = a.node.open_control(a.id(), b.id(), b.group.cookie, &b.node.contact());
         a.node.send_control(there, b"offer");
         // It finds that it cannot get in yet, and does not give up.
-        let waits =
-            |core: &mut Core| core.path_trouble(there).is_some_and(|(said, _)| said.contains("no place")).then_some(());
+        let waits = |core: &mut Core| {
+            core.path_trouble(there).is_some_and(|(said, _)| said.contains("without a place")).then_some(())
+        };
         assert!(until(&a, waits).is_some());
         let back = b.node.open_control(b.id(), a.id(), a.group.cookie, &a.node.contact());
         assert_eq!(heard(&b, back), Some(b"offer".to_vec()), "and nothing that was forged");

@@ -55,8 +55,10 @@ pub enum CannotMove {
     OnlyTheOtherSide,
     /// The transport does not reach its process, for this reason.
     Transport(&'static str),
-    /// An operator has ordered this other one.
+    /// An operator has ordered this other one here.
     Ordered(&'static str),
+    /// As far as this side has heard, the other side's operator has ordered this other one.
+    OrderedThere(&'static str),
     /// It uses this one, which is better.
     Better(&'static str),
 }
@@ -68,6 +70,7 @@ impl fmt::Display for CannotMove {
             CannotMove::OnlyTheOtherSide => "only the other side can dial",
             CannotMove::Transport(why) => why,
             CannotMove::Ordered(word) => return write!(f, "{word} is ordered"),
+            CannotMove::OrderedThere(word) => return write!(f, "the other side has ordered {word}"),
             CannotMove::Better(word) => return write!(f, "{word} is better"),
         })
     }
@@ -140,7 +143,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return Err(CannotMove::Transport(why));
         }
         Err(match pair.moves.pinned {
-            Some(pinned) if pinned == used => CannotMove::Ordered(self.word(used)),
+            Some(pinned) if pinned == used && pair.moves.pinned_here => CannotMove::Ordered(self.word(used)),
+            Some(pinned) if pinned == used => CannotMove::OrderedThere(self.word(used)),
             _ if self.preferred(i) == Some(transport) => CannotMove::OnlyTheOtherSide,
             _ => CannotMove::Better(self.word(used)),
         })

@@ -85,6 +85,16 @@ fn an_operator_changes_what_carries_the_messages() {
         let done = ctl(&scene, None, &["air", "stop-using", "tcp"]);
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no other transport"), &said);
+        // Its operator has taken that back, which this side hears when the other one moves the pair.
+        let said = order(&scene, &["air", "use", "shm"]).to_string();
+        scene.require(said.contains("rank 0 of 'ocean': the other side has ordered tcp"), &said);
+        scene.require(wait_until(LIMIT, || over(&json(&scene, "air").0) == "shm"), "who has no order uses the best");
+        flows(&scene);
+        order(&scene, &["air", "switch", "tcp"]);
+        order(&scene, &["ocean", "stop-using", "shm"]);
+        let said = order(&scene, &["ocean", "use", "shm"]).to_string();
+        scene.require(said.contains("rank 0 of 'air': the other side has ordered tcp"), &said);
+        order(&scene, &["air", "stop-using", "shm"]);
         let said = order(&scene, &["air", "use", "shm"]).to_string();
         scene.require(said.contains("rank 0 of 'ocean': tcp is ordered"), &said);
         is_over("tcp");

@@ -34,7 +34,7 @@ impl Socket {
     }
 
     /// Two ends of one.
-    #[cfg(feature = "toy")]
+    #[cfg(feature = "testing")]
     pub(crate) fn pair() -> io::Result<[Socket; 2]> {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
         let one = TcpStream::connect(listener.local_addr()?)?;
