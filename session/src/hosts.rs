@@ -32,11 +32,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let pair = &mut self.pairs[i];
         pair.evidence.worked = Some(place.clone());
-        if let Some(contact) = &pair.who.contact
-            && contact.host != [0; 16]
-        {
-            self.hosts.proven.insert((contact.host, place.transport, place.host().into()));
-        }
+        let host = pair.who.contact.as_ref().map_or([0; 16], |contact| contact.host);
+        self.hosts.prove(host, pair.process(), place);
     }
 
     /// Pair `i` has a lane of a transport of this scope: remembers which way leads to its host.

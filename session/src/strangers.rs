@@ -170,8 +170,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Reports the contact records of the group at the other end of a path, which tell which process its leader is.
-    /// What a dial has shown then counts for its whole host; if none has got through, its host is probed.
+    /// What a dial has shown then counts for its whole host, also if the path has ended meanwhile; if none has got through, its host is
+    /// probed.
     pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
+        if self.hosts.has_unnamed() {
+            contacts.iter().for_each(|contact| self.hosts.name(contact.process, contact.host));
+        }
         let Some(i) = self.of_path(path) else { return };
         let process = self.pairs[i].process();
         let Some(contact) = contacts.iter().find(|c| Some(c.process) == process) else { return };
@@ -179,9 +183,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let pair = &mut self.pairs[i];
         pair.who.identity = Identity::Known(contact.process);
         pair.who.contact = Some(contact.clone());
-        match pair.evidence.worked.clone() {
-            Some(place) => self.prove(i, &place),
-            None => self.probe_host(i),
+        if pair.evidence.worked.is_none() {
+            self.probe_host(i);
         }
     }
 

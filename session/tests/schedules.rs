@@ -1019,6 +1019,41 @@ fn a_port_that_answered_is_not_given_up_for_a_refusal() {
     }
 }
 
+/// The server died right after it had accepted: the path to its port had ended before the client said who its job was, and what its dial
+/// had proven of that host was lost with it. So the death of the others there was never certain.
+#[test]
+fn what_a_call_to_a_port_proves_of_a_host_outlives_it() {
+    let mut desk = Desk::new();
+    let (pair, path) = call(&mut desk, Duration::from_secs(100));
+    let (attempt, at) = desk.dial(pair, &["a1"]).remove(0);
+    desk.session.dial_greeted(attempt, true, desk.now);
+    let agreed = desk.session.dial_answered(attempt, &ack(Status::Good, 1, THEM), desk.now).expect("a lane");
+    let (lane, theirs) = far_lane(1);
+    let new = NewLane {
+        lane,
+        generation: agreed.generation,
+        received: 0,
+        transport: FAR.id,
+        at: Some(at),
+        dialled: true,
+        moves: None,
+    };
+    desk.session.attach(pair, new, desk.now);
+    desk.session.abandon(path);
+    drop(theirs);
+    desk.session.leave_all();
+    assert_eq!(desk.session.pair_of(path), None, "it has ended");
+    desk.session.introduce(path, &vec![contact(THEM, THERE)].into());
+    let (_, pair) = desk.open(SMALL, THERE);
+    for _ in 0..30 {
+        for (attempt, _) in desk.dial(pair, &["a1"]) {
+            desk.fail(attempt, ErrorKind::ConnectionRefused);
+        }
+        desk.tick(100);
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Dead), "its host is known to be reached there");
+}
+
 /// A call to a port that no dial reaches has ended, and the port was dialled as long as the process lived.
 #[test]
 fn a_port_is_not_dialled_for_a_call_that_has_ended() {

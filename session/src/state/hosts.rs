@@ -5,7 +5,7 @@ use crate::state::moves::Again;
 use crate::state::pair::PathRef;
 use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Place, TransportId};
 
 /// Host number, transport, and the part of an address that all places of that host share.
@@ -14,11 +14,18 @@ type Reached = ([u8; 16], TransportId, Box<[u8]>);
 /// The greatest length of that part, in bytes.
 const MAX_PART: usize = 256;
 
+/// Processes that were reached before it was known which host theirs is; of more the last ones are remembered.
+const MAX_UNNAMED: usize = 16;
+
 /// The hosts that can be reached, and the probes that find out.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Hosts {
     /// The hosts that a dial has reached, and where.
     pub(crate) proven: BTreeSet<Reached>,
+    /// Processes whose host is not known yet, and where they were reached: those of ports, whose paths may end before their contact
+    /// records come.
+    #[serde(skip)]
+    unnamed: VecDeque<([u8; 16], Place)>,
     /// The hosts that are reached by a transport that passes on, and by no other as far as is known; when a new pair tries
     /// others first.
     #[serde(skip)]
@@ -70,6 +77,29 @@ impl Hosts {
     /// Whether what was read from bytes is within its limits.
     pub fn is_sound(&self) -> bool {
         self.proven.iter().all(|(_, _, part)| part.len() <= MAX_PART)
+    }
+
+    /// A dial has reached this process at a place of that host. Zeros: it is not known which host that is.
+    pub fn prove(&mut self, host: [u8; 16], process: Option<[u8; 16]>, place: &Place) {
+        if host != [0; 16] {
+            self.proven.insert((host, place.transport, place.host().into()));
+        } else if let Some(process) = process {
+            self.unnamed.truncate(MAX_UNNAMED - 1);
+            self.unnamed.push_front((process, place.clone()));
+        }
+    }
+
+    /// The contact record of a process is known now, which may have been reached before.
+    pub fn name(&mut self, process: [u8; 16], host: [u8; 16]) {
+        while let Some(at) = self.unnamed.iter().position(|(reached, _)| *reached == process) {
+            let place = self.unnamed.remove(at).expect("found").1;
+            self.prove(host, None, &place);
+        }
+    }
+
+    /// Whether processes were reached whose host is not known.
+    pub fn has_unnamed(&self) -> bool {
+        !self.unnamed.is_empty()
     }
 
     pub fn is_probing(&self) -> bool {
