@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #endif
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define UNUSED __attribute__((unused))
 
@@ -62,6 +64,41 @@ UNUSED static void pin(int side)
     if (tasks) closedir(tasks);
 }
 
+/* A word of each side on lines of its own, in the file that BENCH_LINE names. */
+struct words {
+    _Alignas(128) volatile uint64_t of[2][16];
+};
+
+/* How far the sides' cores are from each other at this moment: what a cache line takes from one to the other, in ns. A virtual machine's cores
+ * move while it runs. Both sides call it at once; side 0 gets it. 0: nobody has named a file. */
+UNUSED static double cores_apart(void)
+{
+    enum { TRIES = 4, ROUNDS = 50 };
+    static struct words *words;
+    static uint64_t turn;
+    const char *name = getenv("BENCH_LINE");
+    if (!name) return 0;
+    if (!words) {
+        int file = open(name, O_RDWR);
+        words = mmap(NULL, sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (file < 0 || words == MAP_FAILED) fail("BENCH_LINE");
+        close(file);
+    }
+    double least = 1e9;
+    for (int i = 0; i < TRIES; ++i) {
+        double start = now();
+        for (int n = 0; n < ROUNDS; ++n) {
+            ++turn;
+            if (!channel.side) words->of[0][0] = turn;
+            while (words->of[!channel.side][0] < turn) {}
+            if (channel.side) words->of[1][0] = turn;
+        }
+        double took = (now() - start) / ROUNDS / 2 * 1e9;
+        if (took < least) least = took;
+    }
+    return least;
+}
+
 /* Memory that is there: a page's first touch is nobody's transfer. */
 UNUSED static char *memory(size_t bytes)
 {
@@ -76,13 +113,26 @@ static char *printed;
 static size_t printed_bytes;
 static FILE *lines;
 
-/* No values: the unit is the reason why there are none. */
-UNUSED static void report(const char *row, long size, const char *unit, const double *values, int count)
+static void report_list(const char *name, const double *values, int count)
+{
+    fprintf(lines, ",\"%s\":[", name);
+    for (int i = 0; i < count; ++i) fprintf(lines, "%s%.9g", i ? "," : "", values[i]);
+    fprintf(lines, "]");
+}
+
+/* No values: the unit is the reason why there are none. `apart`: what `cores_apart` said before each of them and after the last, or NULL. */
+UNUSED static void report_apart(const char *row, long size, const char *unit, const double *values, const double *apart, int count)
 {
     if (!lines && !(lines = open_memstream(&printed, &printed_bytes))) fail("no memory");
-    fprintf(lines, "BENCH {\"row\":\"%s\",\"size\":%ld,\"unit\":\"%s\",\"samples\":[", row, size, unit);
-    for (int i = 0; i < count; ++i) fprintf(lines, "%s%.9g", i ? "," : "", values[i]);
-    fprintf(lines, "]}\n");
+    fprintf(lines, "BENCH {\"row\":\"%s\",\"size\":%ld,\"unit\":\"%s\"", row, size, unit);
+    report_list("samples", values, count);
+    if (apart && apart[0] > 0) report_list("apart", apart, count + 1);
+    fprintf(lines, "}\n");
+}
+
+UNUSED static void report(const char *row, long size, const char *unit, const double *values, int count)
+{
+    report_apart(row, size, unit, values, NULL, count);
 }
 
 /* The command line that all have in common: samples, milliseconds of a slice, the largest size. */
@@ -102,6 +152,14 @@ UNUSED static void print_lines(void)
     fflush(stdout);
 }
 
+/* Side 0 asks for it between two batches. */
+static double ask_how_far(void)
+{
+    int64_t how_far = -1;
+    channel.send(&how_far, sizeof how_far);
+    return cores_apart();
+}
+
 /* `work(n)` is n rounds of something, on both sides at once. Side 0 finds out how many fill a slice, and tells the other
  * before each batch. A time is `factor` times the seconds of a round, a rate (`is_rate`) `factor` times rounds a second. */
 UNUSED static void measure(const char *row, long size, const char *unit, double factor, int is_rate, void (*work)(long))
@@ -111,12 +169,14 @@ UNUSED static void measure(const char *row, long size, const char *unit, double 
         for (;;) {
             channel.recv(&rounds, sizeof rounds);
             if (!rounds) return;
-            work((long)rounds);
+            if (rounds < 0) cores_apart();
+            else work((long)rounds);
         }
     }
-    double values[MOST_SAMPLES], quickest = 1e9;
+    double values[MOST_SAMPLES], apart[MOST_SAMPLES + 1], quickest = 1e9;
     int count = 0, wanted = samples, tries = 0;
     for (int warm = 1; count < wanted;) {
+        if (!warm) apart[count] = ask_how_far();
         channel.send(&rounds, sizeof rounds);
         double start = now();
         work((long)rounds);
@@ -137,9 +197,10 @@ UNUSED static void measure(const char *row, long size, const char *unit, double 
             if (quickest > slice * 20 && wanted > 3) wanted = 3; /* what is slow is not done so often */
         }
     }
+    apart[count] = ask_how_far();
     rounds = 0;
     channel.send(&rounds, sizeof rounds);
-    report(row, size, unit, values, count);
+    report_apart(row, size, unit, values, apart, count);
 }
 
 static char *outgoing, *incoming;

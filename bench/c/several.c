@@ -90,8 +90,9 @@ int main(int argc, char **argv)
                                      .tag = TAG + (is_threads ? s : 0),
                                      .window = is_long ? 4 : 64,
                                      .bytes = is_long ? LONG : 8};
-    double sums[MOST_SAMPLES], shares[MOST_SAMPLES];
+    double sums[MOST_SAMPLES], shares[MOST_SAMPLES], apart[MOST_SAMPLES + 1];
     for (int sample = -1; sample < samples; ++sample) {
+        if (sample >= 0 && !rank) apart[sample] = cores_apart();
         MPI_Barrier(side_comm);
         if (is_threads) {
             pthread_t other_thread;
@@ -115,12 +116,13 @@ int main(int argc, char **argv)
             shares[sample] = least * (left == right ? left * count : count) / sum;
         }
     }
+    if (!rank) apart[samples] = cores_apart();
     if (!channel.side && !rank) {
         char row[64];
         snprintf(row, sizeof row, "several: %s, %s and %s", kind, argv[8], argv[9]);
-        report(row, 0, is_long ? "GB/s" : "M/s", sums, samples);
+        report_apart(row, 0, is_long ? "GB/s" : "M/s", sums, apart, samples);
         snprintf(row, sizeof row, "several: %s, %s and %s, slowest", kind, argv[8], argv[9]);
-        report(row, 0, "of its share", shares, samples);
+        report_apart(row, 0, "of its share", shares, apart, samples);
         print_lines();
     }
     several_disconnect();

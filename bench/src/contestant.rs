@@ -5,6 +5,8 @@
 use crate::settings::Effort;
 use c_tests::{Done, Job, Launch, Library, Mpi, Scene, root, target, try_build};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -35,6 +37,8 @@ pub struct Line {
     pub size: u64,
     pub unit: String,
     pub samples: Vec<f64>,
+    /// How far the two cores were from each other before each sample and after the last, in ns a cache line; empty if that is not known.
+    pub apart: Vec<f64>,
 }
 
 /// What the library goes by in all rows.
@@ -153,6 +157,7 @@ impl Contestant {
 
     /// One launch: what it measured of these sections. PVM and the limits know the ping-pong alone.
     pub fn run(&self, scene: &Scene, sections: &[&str], effort: Effort) -> Result<Vec<Line>, String> {
+        new_line(scene)?;
         let effort = effort.words();
         let effort = effort.each_ref().map(String::as_str);
         let start = |launch| self.start(scene, launch);
@@ -186,6 +191,7 @@ impl Contestant {
         (kind, ranks): (&str, [usize; 2]),
         effort: Effort,
     ) -> Result<Vec<Line>, String> {
+        new_line(scene)?;
         let words = [&effort.words()[..], &[kind.to_owned()], &ranks.map(|n| n.to_string())].concat();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let done = match self.kind {
@@ -223,6 +229,7 @@ impl Contestant {
     }
 
     fn start(&self, scene: &Scene, launch: Launch<'_>) -> Job {
+        let launch = launch.env("BENCH_LINE", &scene.path(LINE).display().to_string());
         scene.start(self.environment.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
     }
 }
@@ -266,6 +273,27 @@ fn tls() -> Result<PathBuf, String> {
     Ok(c_tests::release().join("tls"))
 }
 
+/// The file by which both sides of a launch measure how far apart their cores are.
+const LINE: &str = "line";
+
+/// A new one, for the next launch.
+fn new_line(scene: &Scene) -> Result<(), String> {
+    let path = scene.path(LINE);
+    // Of another user's job, too.
+    let file = std::fs::File::create(&path).and_then(|file| {
+        file.set_len(4096)?;
+        file.set_permissions(Permissions::from_mode(0o666))
+    });
+    file.map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// How far the two cores are from each other at this moment, for programs that do not say it, in ns.
+pub fn cores_apart(scene: &Scene) -> Result<f64, String> {
+    let limits = Contestant::limits().into_iter().find(|c| c.name == "line").expect("one of them");
+    let lines = limits.run(scene, &[], Effort { samples: 3, slice_ms: 1, most: 8 })?;
+    lines.first().and_then(|line| line.apart.last().copied()).ok_or("the bare line says nothing".into())
+}
+
 /// Waits for all jobs of a launch; whatever goes wrong, nothing of it is left.
 pub fn wait<const N: usize>(scene: &Scene, jobs: [Job; N], limit: Duration) -> Result<[Done; N], String> {
     let done = scene.try_wait(jobs, limit).inspect_err(|_| scene.kill(""))?;
@@ -286,7 +314,8 @@ pub fn lines(done: &[Done]) -> Result<Vec<Line>, String> {
         let value: Value = serde_json::from_str(text).ok()?;
         let samples: Option<Vec<f64>> = value["samples"].as_array()?.iter().map(Value::as_f64).collect();
         let text = |name: &str| Some(value[name].as_str()?.to_owned());
-        Some(Line { row: text("row")?, size: value["size"].as_u64()?, unit: text("unit")?, samples: samples? })
+        let apart = value["apart"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+        Some(Line { row: text("row")?, size: value["size"].as_u64()?, unit: text("unit")?, samples: samples?, apart })
     };
     let texts = done.iter().flat_map(|d| d.lines("BENCH"));
     let lines = texts.map(|t| parse(t).ok_or_else(|| format!("not understood: {t}"))).collect::<Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! Intel's own benchmarks within one job, with the library preloaded and without: what it costs who does not use it.
 //! For main, claims and report.
 
-use crate::contestant::{Line, wait};
+use crate::contestant::{Line, cores_apart, wait};
 use crate::results::{Results, median};
 use crate::settings::Settings;
 use c_tests::{Launch, Library, Mpi, Scene, library};
@@ -46,13 +46,14 @@ fn launch(scene: &Scene, settings: &Settings, mpi: &'static Mpi, with: bool) -> 
     }
     // A core for each rank, as everywhere here; this program does not pin itself.
     let launch = launch.env("I_MPI_PIN", "1").env("I_MPI_PIN_PROCESSOR_LIST", "0,1");
+    let before = cores_apart(scene)?;
     let [done] = wait(scene, [scene.start(launch)], LIMIT)?;
-    let lines = times(&done.stdout);
+    let lines = times(&done.stdout, &[before, cores_apart(scene)?]);
     if lines.is_empty() { Err("it prints no times".into()) } else { Ok(lines) }
 }
 
 /// Its tables: bytes, repetitions, then a time, or the least, the largest and the mean of all ranks.
-fn times(text: &str) -> Vec<Line> {
+fn times(text: &str, apart: &[f64]) -> Vec<Line> {
     let mut operation = None;
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -66,7 +67,13 @@ fn times(text: &str) -> Vec<Line> {
         };
         if let (Some(operation), Some(&time), true) = (operation, time, words.len() >= 4 && words[0] > 0.0) {
             let row = row(operation);
-            lines.push(Line { row, size: words[0] as u64, unit: "us".into(), samples: vec![time] });
+            lines.push(Line {
+                row,
+                size: words[0] as u64,
+                unit: "us".into(),
+                samples: vec![time],
+                apart: apart.to_vec(),
+            });
         }
     }
     lines
@@ -76,19 +83,18 @@ fn row(operation: &str) -> String {
     format!("IMB {operation}")
 }
 
-/// Of one operation: the times of `way` against those without the library, one ratio a round. The mean over all sizes is
-/// the geometric one.
+/// Of one operation: the times of `way` against those without the library, one ratio a round in which the cores were as far apart in both.
+/// The mean over all sizes is the geometric one.
 fn ratios(results: &Results, operation: &str, way: &str) -> Vec<f64> {
     let row = row(operation);
     let sizes = results.sizes(&row);
     let launches = |way, size: &u64| results.launches(&row, *size, way);
-    let logs: Vec<Vec<f64>> = sizes
-        .iter()
-        .map(|s| launches(way, s).iter().zip(launches(WAYS[0], s)).map(|(a, b)| (a / b).ln()).collect())
-        .collect();
+    let ratio = |((a, there), (b, here)): ((f64, _), (f64, _))| (there == here).then(|| (a / b).ln());
+    let logs: Vec<Vec<Option<f64>>> =
+        sizes.iter().map(|s| launches(way, s).into_iter().zip(launches(WAYS[0], s)).map(ratio).collect()).collect();
     let rounds = logs.iter().map(Vec::len).min().unwrap_or(0);
-    let of_round = |r: usize| logs.iter().map(|l| l[r]).sum::<f64>() / logs.len() as f64;
-    (0..rounds).map(|r| of_round(r).exp()).collect()
+    let of_round = |r: usize| Some(logs.iter().map(|l| l[r]).sum::<Option<f64>>()? / logs.len() as f64);
+    (0..rounds).filter_map(of_round).map(f64::exp).collect()
 }
 
 /// With the library against without, and how large chance alone makes this ratio.
@@ -131,7 +137,7 @@ mod tests {
     fn times_are_read() {
         let text = "# Benchmarking PingPong \n#bytes #repetitions t[usec] Mbytes/sec\n 0 1000 0.30 0.00\n 8 1000 0.35 22.9\n\
                     # Benchmarking Allreduce\n 8 1000 0.50 0.60 0.55\n# All processes entering MPI_Finalize\n";
-        let found: Vec<_> = times(text).into_iter().map(|l| (l.row, l.size, l.samples[0])).collect();
+        let found: Vec<_> = times(text, &[]).into_iter().map(|l| (l.row, l.size, l.samples[0])).collect();
         assert_eq!(found, [("IMB PingPong".into(), 8, 0.35), ("IMB Allreduce".into(), 8, 0.55)]);
     }
 
@@ -139,7 +145,8 @@ mod tests {
     fn ratios_are_of_one_round_each() {
         let mut results = Results::default();
         for (way, time) in [("without", 1.0), ("with", 2.0), ("without again", 1.1), ("without", 2.0), ("with", 2.0)] {
-            let line = Line { row: row("PingPong"), size: 8, unit: "us".into(), samples: vec![time] };
+            let line =
+                Line { row: row("PingPong"), size: 8, unit: "us".into(), samples: vec![time], apart: Vec::new() };
             results.add(way, vec![line]);
         }
         let ratios = ratios(&results, "PingPong", "with");

@@ -3,7 +3,7 @@
 use crate::claims::{self, Claim};
 use crate::contestant::{Contestant, ENCRYPTED, SHM, TCP, TLS};
 use crate::machine::Machine;
-use crate::results::Results;
+use crate::results::{Distance, Results};
 use crate::settings::Settings;
 use crate::table::{Table, bytes, number};
 use crate::{calls::Calls, choice, imb, picture};
@@ -54,6 +54,11 @@ impl Report<'_> {
             row.extend(sizes.iter().map(one));
             row.push(format!("{:.0} %", 100.0 * crate::results::median(&spreads)));
             table.rows.push(row);
+        }
+        if !self.results.lines().is_empty() {
+            let at = |size: &u64| self.results.distance("pingpong", *size).map_or("-", Distance::word).to_owned();
+            let cells = sizes.iter().map(at);
+            table.rows.push([vec!["(the cores are)".into()], cells.collect(), vec![String::new()]].concat());
         }
         table
     }
@@ -168,6 +173,18 @@ impl Report<'_> {
         all
     }
 
+    /// How far apart the cores were in this run, if that has changed.
+    fn lines(&self) -> String {
+        let said = self.results.lines().into_iter().map(|(at, ns)| format!("{ns:.0} ns while {}", at.word()));
+        let said: Vec<_> = said.collect();
+        if said.is_empty() { String::new() } else { format!("; a cache line from core to core: {}", said.join(", ")) }
+    }
+
+    fn failures(&self) -> Vec<String> {
+        let elsewhere = self.results.elsewhere();
+        self.results.failures.iter().cloned().chain(elsewhere).collect()
+    }
+
     pub fn print(&self) {
         for table in self.tables() {
             println!("\n{}", table.screen());
@@ -179,8 +196,8 @@ impl Report<'_> {
         if !claims.is_empty() {
             println!("\n{}", claims.screen());
         }
-        println!("{}", self.machine);
-        for failure in &self.results.failures {
+        println!("{}{}", self.machine, self.lines());
+        for failure in self.failures() {
             println!("NOT MEASURED: {failure}");
         }
     }
@@ -228,7 +245,7 @@ impl Report<'_> {
             "seconds": self.started.elapsed().as_secs(),
             "contestants": self.who.iter().map(|c| json!({"name": c.name, "what": c.what})).collect::<Vec<_>>(),
             "claims": self.claims().iter().map(claim).collect::<Vec<_>>(),
-            "failures": self.results.failures,
+            "failures": self.failures(),
             "values": self.results.json(),
         })
     }
@@ -237,8 +254,11 @@ impl Report<'_> {
     fn page(&self) -> String {
         let mut text = String::from(PREFACE);
         text += &format!(
-            "\nMeasured on: {}. The library joins {} with {}.\n\n",
-            self.machine, self.pair[0].name, self.pair[1].name
+            "\nMeasured on: {}{}. The library joins {} with {}.\n\n",
+            self.machine,
+            self.lines(),
+            self.pair[0].name,
+            self.pair[1].name
         );
         text += &format!("## {}", claims::table(&self.claims()).markdown());
         for table in self.tables() {
@@ -252,9 +272,10 @@ impl Report<'_> {
         for c in self.who {
             text += &format!("| {} | {} |\n", c.name, c.what);
         }
-        if !self.results.failures.is_empty() {
+        let failures = self.failures();
+        if !failures.is_empty() {
             text += "\n## Not measured\n\n";
-            text.extend(self.results.failures.iter().map(|f| format!("- {}\n", f.replace('\n', " "))));
+            text.extend(failures.iter().map(|f| format!("- {}\n", f.replace('\n', " "))));
         }
         text
     }
@@ -272,6 +293,8 @@ many rounds as fill some milliseconds; a launch gives the median of its samples;
 The tables show the median over the launches; `spread` is how far these lie apart, from the least to the largest, against
 the median. `again` is the library a second time, as if it were another contestant: what lies within its difference from
 the first is chance, and an aim that is missed or reached by less is marked so. Memory is touched before, and used again
-and again, as in other benchmarks of this kind. The library joins the two MPIs that PAIR= says, or of those of today (all but
+and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
+from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
+contestants met (at the same distance, the one with more samples). The library joins the two MPIs that PAIR= says, or of those of today (all but
 LAM) the pair that is fastest at 8 bytes in a short trial.
 ";

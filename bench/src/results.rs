@@ -1,7 +1,11 @@
 //! What was measured: of each value and contestant, one figure a launch. Filled by main; read by all that shows it.
+//!
+//! A virtual machine's cores may be near each other at one moment and far apart at the next. Invariant: figures of one value are of samples
+//! that were taken at the same distance, as far as it is known.
 
 use crate::contestant::Line;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -9,12 +13,98 @@ pub struct Results {
     values: BTreeMap<(String, u64), Measured>,
     /// Who could not be measured, and why.
     pub failures: Vec<String>,
+    /// Of what has been added so far, once somebody has asked.
+    boundary: OnceCell<Boundary>,
 }
 
 #[derive(Default)]
 struct Measured {
     unit: String,
-    launches: BTreeMap<String, Vec<Vec<f64>>>,
+    launches: BTreeMap<String, Vec<Launch>>,
+}
+
+/// What one launch gave of a value.
+struct Launch {
+    samples: Vec<f64>,
+    /// See [`Line::apart`].
+    apart: Vec<f64>,
+}
+
+/// Where the two cores are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distance {
+    Near,
+    Far,
+}
+
+impl Distance {
+    pub fn word(self) -> &'static str {
+        match self {
+            Distance::Near => "near",
+            Distance::Far => "far",
+        }
+    }
+}
+
+/// Distances of a run that differ by less than this are one.
+const TWO_DISTANCES: f64 = 2.0;
+
+/// Which distances of a run are near, and which far: those of less and more ns. `None`: they do not differ.
+#[derive(Clone, Copy)]
+struct Boundary(Option<f64>);
+
+impl Boundary {
+    /// Between the least and the largest, without the few that were disturbed.
+    fn of(mut all: Vec<f64>) -> Boundary {
+        all.sort_by(f64::total_cmp);
+        let part = |share: f64| all.get((share * all.len() as f64) as usize).copied();
+        let ends = part(0.02).zip(part(0.95)).filter(|(least, most)| most / least > TWO_DISTANCES);
+        Boundary(ends.map(|(least, most)| (least * most).sqrt()))
+    }
+
+    fn distance(self, apart: f64) -> Option<Distance> {
+        self.0.map(|boundary| if apart < boundary { Distance::Near } else { Distance::Far })
+    }
+}
+
+impl Launch {
+    /// Each sample, and its distance if that is known. Samples in which it changed are left out.
+    fn samples(&self, boundary: Boundary) -> impl Iterator<Item = (f64, Option<Distance>)> + '_ {
+        let distance = move |i: usize| self.apart.get(i).and_then(|ns| boundary.distance(*ns));
+        let each = self.samples.iter().enumerate().map(move |(i, sample)| (*sample, distance(i), distance(i + 1)));
+        each.filter(|(_, before, after)| before == after).map(|(sample, before, _)| (sample, before))
+    }
+
+    /// Those at this distance or at an unknown one.
+    fn at(&self, boundary: Boundary, wanted: Option<Distance>) -> Vec<f64> {
+        let counts = |at: &Option<Distance>| at.is_none() || *at == wanted;
+        self.samples(boundary).filter(|(_, at)| counts(at)).map(|(sample, _)| sample).collect()
+    }
+}
+
+impl Measured {
+    /// The distance at which most contestants were measured; of those that are level, the one with more samples.
+    fn distance(&self, boundary: Boundary) -> Option<Distance> {
+        let count = |wanted| {
+            let samples = |launches: &Vec<Launch>| {
+                launches.iter().flat_map(|l| l.samples(boundary)).filter(|(_, at)| *at == Some(wanted)).count()
+            };
+            let each: Vec<usize> = self.launches.values().map(samples).filter(|count| *count > 0).collect();
+            (each.len(), each.iter().sum::<usize>())
+        };
+        let all = [Distance::Near, Distance::Far].map(|at| (count(at), at));
+        all.into_iter()
+            .filter(|((contestants, _), _)| *contestants > 0)
+            .max_by_key(|(count, _)| *count)
+            .map(|(_, at)| at)
+    }
+
+    /// The samples of each launch of one contestant at the distance that is chosen, if there are some.
+    fn of(&self, who: &str, boundary: Boundary) -> Vec<Vec<f64>> {
+        let wanted = self.distance(boundary);
+        let launches = self.launches.get(who).into_iter().flatten();
+        launches.map(|launch| launch.at(boundary, wanted)).filter(|samples| !samples.is_empty()).collect()
+    }
 }
 
 /// Of all launches of one contestant: the median of their medians, the least and the largest of these, and the best
@@ -51,6 +141,7 @@ pub fn is_rate(unit: &str) -> bool {
 
 impl Results {
     pub fn add(&mut self, who: &str, lines: Vec<Line>) {
+        self.boundary.take();
         for line in lines {
             if line.samples.is_empty() {
                 let what = format!("{}, {}: {}", line.row, line.size, line.unit);
@@ -59,7 +150,8 @@ impl Results {
             }
             let measured = self.values.entry((line.row, line.size)).or_default();
             measured.unit = line.unit;
-            measured.launches.entry(who.to_owned()).or_default().push(line.samples);
+            let launch = Launch { samples: line.samples, apart: line.apart };
+            measured.launches.entry(who.to_owned()).or_default().push(launch);
         }
     }
 
@@ -73,8 +165,11 @@ impl Results {
 
     pub fn get(&self, row: &str, size: u64, who: &str) -> Option<Figure> {
         let measured = self.values.get(&(row.to_owned(), size))?;
-        let launches = measured.launches.get(who)?;
+        let launches = measured.of(who, self.boundary());
         let medians: Vec<f64> = launches.iter().map(|samples| median(samples)).collect();
+        if medians.is_empty() {
+            return None;
+        }
         let all = launches.iter().flatten().copied();
         let best = if is_rate(&measured.unit) { all.fold(f64::MIN, f64::max) } else { all.fold(f64::MAX, f64::min) };
         Some(Figure {
@@ -85,11 +180,51 @@ impl Results {
         })
     }
 
-    /// The medians of one contestant's launches, in their order.
-    pub fn launches(&self, row: &str, size: u64, who: &str) -> Vec<f64> {
+    /// The median of each launch of one contestant, in their order, and its distance if it had one all the time and that is known.
+    pub fn launches(&self, row: &str, size: u64, who: &str) -> Vec<(f64, Option<Distance>)> {
+        let boundary = self.boundary();
         let measured = self.values.get(&(row.to_owned(), size));
-        let launches = measured.and_then(|m| m.launches.get(who));
-        launches.map_or(Vec::new(), |all| all.iter().map(|samples| median(samples)).collect())
+        let launches = measured.and_then(|m| m.launches.get(who)).into_iter().flatten();
+        launches.map(|one| (median(&one.samples), one.samples(boundary).next().and_then(|(_, at)| at))).collect()
+    }
+
+    /// All that is known of how far apart the cores were.
+    fn apart(&self) -> Vec<f64> {
+        let launches = self.values.values().flat_map(|measured| measured.launches.values().flatten());
+        launches.flat_map(|launch| &launch.apart).copied().collect()
+    }
+
+    fn boundary(&self) -> Boundary {
+        *self.boundary.get_or_init(|| Boundary::of(self.apart()))
+    }
+
+    /// At which distance this value's figures were measured. `None`: that is not known, or there was one only.
+    pub fn distance(&self, row: &str, size: u64) -> Option<Distance> {
+        self.values.get(&(row.to_owned(), size))?.distance(self.boundary())
+    }
+
+    /// Nanoseconds that a cache line took from core to core: in the median near and far, and whether both were met.
+    pub fn lines(&self) -> Vec<(Distance, f64)> {
+        let boundary = self.boundary();
+        let all = self.apart();
+        let at = |wanted| {
+            let these: Vec<f64> = all.iter().copied().filter(|ns| boundary.distance(*ns) == Some(wanted)).collect();
+            (!these.is_empty()).then(|| (wanted, median(&these)))
+        };
+        [Distance::Near, Distance::Far].into_iter().filter_map(at).collect()
+    }
+
+    /// Who was measured, but never at the distance at which a value is compared.
+    pub fn elsewhere(&self) -> Vec<String> {
+        let boundary = self.boundary();
+        let mut all = Vec::new();
+        for ((row, size), measured) in &self.values {
+            let missing = measured.launches.keys().filter(|who| measured.of(who, boundary).is_empty());
+            all.extend(missing.map(|who| {
+                format!("{who}: {row}, {size}: never while the cores were as far apart as in the others' figures")
+            }));
+        }
+        all
     }
 
     pub fn unit(&self, row: &str) -> &str {
@@ -115,10 +250,12 @@ impl Results {
             let figures: serde_json::Map<_, _> = m
                 .launches
                 .iter()
-                .filter_map(|(who, samples)| {
+                .filter_map(|(who, launches)| {
                     let f = self.get(row, *size, who)?;
+                    let launches: Vec<_> =
+                        launches.iter().map(|l| json!({"samples": l.samples, "apart": l.apart})).collect();
                     let figure = json!({"median": f.median, "least": f.least, "largest": f.largest, "best": f.best,
-                                        "launches": samples});
+                                        "launches": launches});
                     Some((who.clone(), figure))
                 })
                 .collect();
@@ -133,7 +270,37 @@ mod tests {
     use super::*;
 
     fn line(unit: &str, samples: &[f64]) -> Vec<Line> {
-        vec![Line { row: "r".into(), size: 8, unit: unit.into(), samples: samples.to_vec() }]
+        vec![Line { row: "r".into(), size: 8, unit: unit.into(), samples: samples.to_vec(), apart: Vec::new() }]
+    }
+
+    fn apart(samples: &[f64], apart: &[f64]) -> Vec<Line> {
+        vec![Line { apart: apart.to_vec(), ..line("us", samples).remove(0) }]
+    }
+
+    #[test]
+    fn what_is_compared_was_measured_at_the_same_distance() {
+        let mut results = Results::default();
+        results.add("a", apart(&[1.0, 5.0, 9.0], &[60.0, 60.0, 300.0, 300.0]));
+        results.add("a", apart(&[8.0], &[280.0, 290.0]));
+        results.add("b", apart(&[7.0, 7.5], &[290.0, 290.0, 300.0]));
+        results.add("c", apart(&[1.5], &[60.0, 61.0]));
+        results.add("d", line("us", &[3.0]));
+        assert_eq!(results.distance("r", 8), Some(Distance::Far));
+        let medians = ["a", "b", "c", "d"].map(|who| results.get("r", 8, who).map(|f| f.median));
+        assert_eq!(medians, [Some(8.5), Some(7.25), None, Some(3.0)], "5.0 was taken while the distance changed");
+        assert_eq!(results.elsewhere().len(), 1);
+        let far = Some(Distance::Far);
+        assert_eq!(results.launches("r", 8, "a"), [(5.0, Some(Distance::Near)), (8.0, far)]);
+        assert_eq!(results.lines(), [(Distance::Near, 60.0), (Distance::Far, 290.0)]);
+    }
+
+    #[test]
+    fn one_distance_is_no_choice() {
+        let mut results = Results::default();
+        results.add("a", apart(&[1.0, 5.0], &[60.0, 61.0, 70.0]));
+        assert_eq!(results.distance("r", 8), None);
+        assert_eq!(results.get("r", 8, "a").map(|f| f.median), Some(3.0));
+        assert!(results.lines().is_empty());
     }
 
     #[test]
@@ -145,7 +312,7 @@ mod tests {
         let figure = results.get("r", 8, "a").unwrap();
         assert_eq!(figure, Figure { median: 3.0, least: 2.0, largest: 4.0, best: 1.0 });
         assert_eq!(results.get("r", 9, "a"), None);
-        assert_eq!(results.launches("r", 8, "a"), [2.0, 4.0, 3.0]);
+        assert_eq!(results.launches("r", 8, "a"), [(2.0, None), (4.0, None), (3.0, None)]);
     }
 
     #[test]
