@@ -1,9 +1,85 @@
 //! Oversubscription: a waiting thread may spin only if nobody else wants its processor. Its yields find that out, whoever the others
-//! are and wherever they may run.
+//! are and wherever they may run. Those that wait too yield in turn; one that computes takes a whole slice of some milliseconds each time
+//! (Linux 6.18 takes it from who yields), so beside such a one a waiting thread sleeps until its doorbell rings.
+//!
+//! Used by `wait`. Invariant: nothing here changes what is received, only when.
 
 use nix::sys::resource::{UsageWho, getrusage};
+use std::time::{Duration, Instant};
 
-/// What a wait has learned by its yields.
+/// Who keeps the processor for this long after a yield does not wait.
+const SLICE: Duration = Duration::from_millis(1);
+/// Nor does it share the processor if so few waits end from one slice of it to the next.
+const FEW: u32 = 32;
+/// How long a thread sleeps instead of yielding before it tries again: at first, and at most. Each time that this was in vain it doubles.
+const SLEEPS: Duration = Duration::from_millis(20);
+const SLEEPS_AT_MOST: Duration = Duration::from_millis(640);
+
+/// What yields have told of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Others {
+    /// Nobody else wants the processor.
+    None,
+    /// Others take it, and give it back soon.
+    Yield,
+    /// Others take it for a whole slice.
+    Compute,
+}
+
+/// Who else wants the processors of this process.
+#[derive(Default)]
+pub(crate) struct Crowd {
+    /// Another thread had the processor in the yields of the last wait.
+    taken: bool,
+    /// Waits that have ended since another thread last had the processor for a slice.
+    ended: u32,
+    /// Since when this process sleeps instead.
+    computes: Option<Instant>,
+    /// How long it does; zero: it was not so lately.
+    sleeps: Duration,
+}
+
+impl Crowd {
+    pub(crate) fn others(&self) -> Others {
+        match (self.computes.is_some(), self.taken) {
+            (true, _) => Others::Compute,
+            (false, true) => Others::Yield,
+            (false, false) => Others::None,
+        }
+    }
+
+    /// A wait has ended.
+    pub(crate) fn note(&mut self, yields: &Yields) {
+        self.ended = self.ended.saturating_add(1);
+        if let Some(before) = yields.before {
+            self.taken = switches() != before;
+        }
+    }
+
+    /// Another thread has had the processor for a whole slice.
+    pub(crate) fn lost_slice(&mut self, now: Instant) {
+        match std::mem::take(&mut self.ended) {
+            ..FEW => {
+                self.computes = Some(now);
+                self.sleeps = (2 * self.sleeps).clamp(SLEEPS, SLEEPS_AT_MOST);
+            }
+            // After a sleep it begins with `FEW`.
+            ended if ended >= 2 * FEW => self.sleeps = Duration::ZERO,
+            _ => {}
+        }
+    }
+
+    /// A thread has slept instead of yielding: that may be over.
+    pub(crate) fn slept(&mut self, now: Instant) {
+        if self.computes.is_some_and(|since| now.saturating_duration_since(since) >= self.sleeps) {
+            self.computes = None;
+            // The next slice may be that of one who waits too.
+            self.ended = FEW;
+        }
+    }
+}
+
+/// The yields of one wait.
 #[derive(Default)]
 pub(crate) struct Yields {
     /// How often this thread had made way for another one when the first yield began.
@@ -11,15 +87,12 @@ pub(crate) struct Yields {
 }
 
 impl Yields {
-    /// Yields the processor.
-    pub(crate) fn give_way(&mut self) {
+    /// Yields the processor. Whether another thread had it for a whole slice.
+    pub(crate) fn give_way(&mut self) -> bool {
         self.before.get_or_insert_with(switches);
+        let began = Instant::now();
         std::thread::yield_now();
-    }
-
-    /// Whether another thread took the processor meanwhile. `None`: it was never given away.
-    pub(crate) fn were_taken(&self) -> Option<bool> {
-        self.before.map(|before| switches() != before)
+        began.elapsed() >= SLICE
     }
 }
 
@@ -34,12 +107,13 @@ mod tests {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+
+    const LONG: Duration = Duration::from_secs(20);
 
     #[test]
     fn who_shares_a_processor_learns_it_by_its_yields() {
-        let mut yields = Yields::default();
-        assert_eq!(yields.were_taken(), None);
+        let mut crowd = Crowd::default();
+        assert_eq!(crowd.others(), Others::None);
         // Of this thread, and of the one that it begins.
         let may = sched_getaffinity(Pid::from_raw(0)).expect("the kernel says it");
         let mut one = CpuSet::new();
@@ -53,12 +127,40 @@ mod tests {
                     std::hint::spin_loop();
                 }
             });
-            let began = Instant::now();
-            while yields.were_taken() != Some(true) && began.elapsed() < Duration::from_secs(20) {
-                yields.give_way();
+            let (mut yields, began) = (Yields::default(), Instant::now());
+            while crowd.others() == Others::None && began.elapsed() < LONG {
+                if yields.give_way() {
+                    crowd.lost_slice(Instant::now());
+                }
+                crowd.note(&yields);
             }
             is_over.store(true, Ordering::Relaxed);
         });
-        assert_eq!(yields.were_taken(), Some(true));
+        assert_ne!(crowd.others(), Others::None);
+    }
+
+    #[test]
+    fn beside_who_computes_a_thread_sleeps_and_tries_again_ever_later() {
+        let (mut crowd, start) = (Crowd::default(), Instant::now());
+        // Somebody who waits too: in each slice of its own this process gets much done.
+        crowd.taken = true;
+        for _ in 0..5 {
+            (0..FEW).for_each(|_| crowd.note(&Yields::default()));
+            crowd.lost_slice(start);
+            assert_eq!(crowd.others(), Others::Yield);
+        }
+        let mut now = start;
+        for sleeps in [SLEEPS, 2 * SLEEPS, 4 * SLEEPS] {
+            crowd.lost_slice(now);
+            assert_eq!(crowd.others(), Others::Compute);
+            crowd.slept(now + sleeps - Duration::from_millis(1));
+            assert_eq!(crowd.others(), Others::Compute);
+            now += sleeps;
+            crowd.slept(now);
+            assert_eq!(crowd.others(), Others::Yield);
+            // One slice is nothing yet.
+            crowd.lost_slice(now);
+            assert_eq!(crowd.others(), Others::Yield);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
-use crate::crowd::Yields;
+use crate::crowd::{Others, Yields};
 use crate::memory::Layout;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_micros(100);
 /// Then it yields for this long: a large message takes about as long.
 const YIELD: Duration = Duration::from_millis(4);
-/// If somebody does, it does not spin, and yields for this long.
+/// If others do that wait too, it does not spin, and yields for this long.
 const YIELD_ONLY: Duration = Duration::from_micros(200);
+/// If somebody computes there, it spins for this long, in which a process may answer that runs now, and does not yield.
+const SPIN_ONLY: Duration = Duration::from_micros(10);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
 /// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
@@ -123,8 +125,12 @@ impl Clock {
         self.whom = Some(left);
     }
 
-    fn phase(&self, may_spin: bool) -> Phase {
-        let (spin, give_way) = if may_spin { (SPIN, YIELD) } else { (Duration::ZERO, YIELD_ONLY) };
+    fn phase(&self, others: Others) -> Phase {
+        let (spin, give_way) = match others {
+            Others::None => (SPIN, YIELD),
+            Others::Yield => (Duration::ZERO, YIELD_ONLY),
+            Others::Compute => (SPIN_ONLY, Duration::ZERO),
+        };
         match self.now - self.idle {
             rest if rest < spin => Phase::Spin,
             rest if rest < spin + give_way => Phase::Yield,
@@ -163,7 +169,7 @@ pub(crate) fn wait_until<T>(
     }
     shared.enter(&core);
     let mut clock = Clock::new(&core, first);
-    let mut phase = clock.phase(core.pace.may_spin);
+    let mut phase = clock.phase(core.pace.crowd.others());
     // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
@@ -209,16 +215,14 @@ pub(crate) fn wait_until<T>(
                 // The last round may have been before the last sleep.
                 Some(whom) => core.count_wait(&whom, clock.counted.elapsed()),
             }
-            if let Some(taken) = clock.yields.were_taken() {
-                core.pace.may_spin = !taken;
-            }
+            core.pace.crowd.note(&clock.yields);
             shared.leave(&core);
             shared.wake_if_needed(&core);
             return out;
         }
         if whole {
             moved = false;
-            phase = clock.phase(core.pace.may_spin);
+            phase = clock.phase(core.pace.crowd.others());
         }
         if phase == Phase::Sleep {
             clock.ask_for_whom(&mut core, about);
@@ -231,7 +235,7 @@ pub(crate) fn wait_until<T>(
         let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
         let pokes = whole && core.pace.poke_is_due(clock.start, clock.now);
         drop(core);
-        let mut poked = None;
+        let (mut poked, mut lost_slice) = (None, false);
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
@@ -246,15 +250,20 @@ pub(crate) fn wait_until<T>(
                 let (from, moved) = (Instant::now(), poke());
                 poked = Some((from, Instant::now(), moved));
             }
-            Phase::Yield => clock.yields.give_way(),
+            Phase::Yield => lost_slice = clock.yields.give_way(),
             Phase::Spin => {}
         }
         core = shared.lock();
         if let Some((from, to, moved)) = poked {
             core.pace.note_poke(from, to, moved);
         }
+        if lost_slice {
+            core.pace.crowd.lost_slice(Instant::now());
+            phase = clock.phase(core.pace.crowd.others());
+        }
         if sleeps {
             core.end_sleep();
+            core.pace.crowd.slept(clock.now);
         }
     }
 }

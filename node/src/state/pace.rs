@@ -1,5 +1,6 @@
 //! The state that decides how often lanes are read, and the MPI below is poked, while a thread waits.
 
+use crate::crowd::Crowd;
 use crate::watch::Happened;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ pub(crate) struct Pace {
     pub sleepers: usize,
     /// Calls since the last round.
     pub without_round: u32,
-    /// Whether a waiting thread may spin: when one last yielded, nobody else wanted its processor.
-    pub may_spin: bool,
+    /// Whether a waiting thread may spin and yield.
+    pub crowd: Crowd,
     /// Scratch memory for the events of a round.
     pub events: Vec<Happened>,
     /// When the MPI below was last poked by a thread that does not sleep, and how long after that it is due again.
@@ -35,7 +36,7 @@ impl Default for Pace {
             busy: Vec::new(),
             sleepers: 0,
             without_round: 0,
-            may_spin: true,
+            crowd: Crowd::default(),
             events: Vec::new(),
             poked: None,
             poke_after: POKE_AFTER,
