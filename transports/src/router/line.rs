@@ -208,4 +208,4 @@ impl ByteStream for Line {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
