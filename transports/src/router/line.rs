@@ -208,4 +208,6 @@ impl ByteStream for Line {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
+#[cfg(test)]
+pub(super) use tests::{ends, name};

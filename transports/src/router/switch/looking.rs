@@ -52,7 +52,7 @@ mod tests {
     use super::super::super::bell::bell;
     use super::super::super::conn::{Conn, Stage};
     use super::super::super::frame::{Kind, whole};
-    use super::super::super::line::tests::{ends, name};
+    use super::super::super::line::{ends, name};
     use super::super::super::local::Listener;
     use super::super::state::CONNS;
     use super::*;
