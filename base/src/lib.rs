@@ -12,6 +12,7 @@ pub mod fork;
 pub mod hash;
 pub mod ident;
 pub mod log;
+pub mod looks;
 pub mod memory;
 pub mod protocol;
 pub mod rdma;

@@ -1,8 +1,8 @@
-//! Two processes of one host: half round trips and bandwidth by message size, the best of several batches.
+//! Two processes of one host: half round trips and bandwidth by message size, the best of several batches, and their median.
 //!
 //! `cargo run --release -p mpi-connect-node --example pair_bench`. `SECOND='ip netns exec b'` runs the second one in another network
 //! namespace, and so on another host. With `ROUTERS=1` and `MPI_CONNECT_ROUTE=node` a third process, which does nothing else, has the
-//! router of each host.
+//! router of each host. `SIZES=8,4194304` chooses the sizes.
 
 use node::{Config, Contact, Group, InterId, Layout, Mode, Node, Outcome, ProcId, RemoteGroup, Source, Tag};
 use std::ffi::OsString;
@@ -18,6 +18,13 @@ fn started(under: &str, word: &str) -> Child {
     let mut words = under.split_whitespace().map(OsString::from).chain([program.into(), word.into()]);
     let mut command = Command::new(words.next().expect("a command"));
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("another process")
+}
+
+fn sizes() -> Vec<usize> {
+    match std::env::var("SIZES") {
+        Ok(sizes) => sizes.split(',').map(|size| size.parse().expect("a size")).collect(),
+        Err(_) => vec![0, 8, 64, 1024, 8192, 16_384, 16_385, 65_536, 262_144, 1 << 20, 4 << 20, 16 << 20, 64 << 20],
+    }
 }
 
 /// Is there until its input ends.
@@ -60,8 +67,8 @@ fn main() {
     let contact = Contact::decode(&mut base::bytes::Take(&theirs)).expect("a contact");
     let remote = RemoteGroup { incarnation: 3 - me, cookie: COOKIE, contacts: vec![contact].into() };
     let inter = node.open(ProcId { incarnation: me, rank: 0 }, &remote, node::ContextId::root(1));
-    let mut buffer = vec![1u8; 64 << 20];
-    for size in [0usize, 8, 64, 1024, 8192, 16_384, 16_385, 65_536, 262_144, 1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+    let mut buffer = vec![1u8; sizes().into_iter().max().unwrap_or(0)];
+    for size in sizes() {
         let rounds = ((256 << 20) / (size + 16_384)).clamp(4, 5000);
         for _ in 0..rounds / 10 + 1 {
             turn(&node, inter, &mut buffer[..size], second);
@@ -73,9 +80,12 @@ fn main() {
             }
             start.elapsed().as_secs_f64() / (rounds / 8 + 1) as f64 / 2.0
         };
-        let half = (0..8).map(batch).fold(f64::MAX, f64::min);
+        let mut halves: Vec<_> = (0..8).map(batch).collect();
+        halves.sort_by(f64::total_cmp);
+        let (half, median) = (halves[0], halves[4]);
         if !second {
-            println!("{size:>10} bytes {:>10.2} us {:>10.1} MB/s", half * 1e6, size as f64 / half / 1e6);
+            let speed = size as f64 / half / 1e6;
+            println!("{size:>10} bytes {:>10.2} us {speed:>10.1} MB/s, median {:.2} us", half * 1e6, median * 1e6);
         }
     }
     node.drain(std::time::Duration::from_secs(5));

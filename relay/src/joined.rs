@@ -1,10 +1,11 @@
 //! The threads that carry what joined connections say.
 //!
-//! Invariants: a thread that has nothing to carry sleeps; what is joined for one host takes no place of what is joined for
+//! Invariants: a thread that has had nothing to carry for a moment sleeps; what is joined for one host takes no place of what is joined for
 //! another. A pair whose other side is dead ends by itself: all sockets here have the keep-alive of the transport.
 
 use crate::places::{Host, Id, Places};
 use crate::way::{Ends, Interest, Spare, Way};
+use base::looks::Looks;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
@@ -103,10 +104,15 @@ impl Carrier {
 
     fn run(mut self) {
         let mut events = [EpollEvent::empty(); 64];
+        let mut looks = Looks::default();
         loop {
-            // To look for more before it sleeps would take processors from those who are to answer.
-            let n = self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
+            let sleep = if looks.go_on() { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+            let n = self.epoll.wait(&mut events, sleep).unwrap_or(0);
             events[..n].iter().for_each(|event| self.on_event(event));
+            looks.looked(n > 0);
+            if looks.go_on() {
+                looks.give_way();
+            }
         }
     }
 

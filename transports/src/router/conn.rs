@@ -203,6 +203,14 @@ impl Conn {
         }
     }
 
+    /// The memory of the process at the other end.
+    pub fn line(&mut self) -> Option<&mut Line> {
+        match &mut self.stage {
+            Stage::Near(line, _) => Some(line),
+            _ => None,
+        }
+    }
+
     pub fn is_own(&self) -> bool {
         matches!(self.stage, Stage::Own(_))
     }

@@ -7,13 +7,14 @@ use super::bell::bell;
 use super::local::Listener;
 use super::switch::{AT_ONCE, NUDGE, Switch, TICK};
 use crate::ip::{Kept, Listeners, PortRange};
+use base::looks::Looks;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trust::Trust;
@@ -93,22 +94,44 @@ impl Shared {
         self.switch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_if_free(&self) -> Option<MutexGuard<'_, Switch>> {
+        match self.switch.try_lock() {
+            Ok(switch) => Some(switch),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Serves until it is told to stop.
     fn serve(&self) {
         let mut events = [EpollEvent::empty(); AT_ONCE];
+        let mut looks = Looks::default();
         while !self.is_over.load(Ordering::Relaxed) {
-            let is_timed = self.looks_at_time.load(Ordering::Relaxed);
-            let n = match self.epoll.wait(&mut events, if is_timed { TICK.into() } else { EpollTimeout::NONE }) {
+            let sleep = match self.looks_at_time.load(Ordering::Relaxed) {
+                _ if looks.go_on() => EpollTimeout::ZERO,
+                true => TICK.into(),
+                false => EpollTimeout::NONE,
+            };
+            let n = match self.epoll.wait(&mut events, sleep) {
                 Ok(n) => n,
                 Err(Errno::EINTR) => 0,
                 Err(e) => return base::log!(Error, "the router of this host ends: {e}"),
             };
-            let mut switch = self.lock();
+            // Who only looks does not make the process wait that has the router: what was told is told again.
+            let Some(mut switch) = (if looks.go_on() { self.lock_if_free() } else { Some(self.lock()) }) else {
+                looks.give_way();
+                continue;
+            };
             for event in &events[..n] {
                 match event.data() {
                     NUDGE => drop(self.nudge.read()),
                     _ => switch.on_event(event),
                 }
+            }
+            let found = looks.go_on() && switch.look();
+            looks.looked(found || n > 0);
+            if !looks.go_on() {
+                switch.end_looks();
             }
             switch.flush();
             if switch.is_timed() {
@@ -120,6 +143,8 @@ impl Shared {
             drop(switch);
             if rests {
                 std::thread::sleep(Duration::from_millis(TICK.into()));
+            } else if looks.go_on() {
+                looks.give_way();
             }
         }
     }

@@ -209,3 +209,5 @@ impl ByteStream for Line {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::{ends, name};

@@ -4,6 +4,7 @@
 //! by its thread ([`super::host`]), and by the calls of the process that has it ([`own`]). Invariants: what comes on a channel is passed on
 //! in its order; a channel is known on two connections or on none, but for one whose other end is still waited for; nothing blocks.
 
+mod looking;
 mod own;
 mod passing;
 mod state;
@@ -48,6 +49,7 @@ impl Switch {
             waiting: BTreeSet::new(),
             buffer: vec![0; BUFFER],
             touched: Vec::new(),
+            looked_at: Vec::new(),
             has_no_descriptors: false,
         })
     }
@@ -85,7 +87,11 @@ impl Switch {
     pub fn on_event(&mut self, event: &EpollEvent) {
         match event.data() {
             LOCAL => self.accept_local(),
-            conn if conn >= CONNS => self.on_conn((conn - CONNS) as Id, event.events()),
+            conn if conn >= CONNS => {
+                let id = (conn - CONNS) as Id;
+                self.on_conn(id, event.events());
+                self.look_at(id);
+            }
             listener => self.accept((listener - LISTENERS) as usize),
         }
     }

@@ -9,11 +9,16 @@ use std::time::{Duration, Instant};
 /// A limit for what takes a moment.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The end of a process, and that of its router.
-fn ends() -> (Line, Line) {
+/// A name that nobody else has.
+pub fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{}line-{}-{number}", base::protocol::router::SOCKET, std::process::id());
+    format!("{}line-{}-{number}", base::protocol::router::SOCKET, std::process::id())
+}
+
+/// The end of a process, and that of its router.
+pub fn ends() -> (Line, Line) {
+    let name = name();
     let listener = Listener::open(&name).unwrap();
     let process = local::Raw::reach(&name).unwrap();
     let router = Line::open(listener.accept().unwrap(), &[]).unwrap();

@@ -7,6 +7,7 @@
 use super::super::bell::bell;
 use super::super::conn::{Conn, Id, To};
 use super::super::into::Into;
+use super::super::line::Line;
 use super::state::{AT_ONCE, CONNS, OwnProcess, Switch, Wanted};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;
@@ -48,13 +49,15 @@ impl Switch {
     }
 
     /// Another epoll than before tells of this connection.
-    pub(in crate::router) fn move_watch(&self, id: Id) {
-        let (Some(own), Some(conn)) = (&self.own, self.conns.get(&id)) else { return };
+    pub(in crate::router) fn move_watch(&mut self, id: Id) {
+        let (Some(own), Some(conn)) = (&self.own, self.conns.get_mut(&id)) else { return };
         let (from, to) = if conn.is_of_own { (&self.epoll, &own.epoll) } else { (&own.epoll, &self.epoll) };
         conn.unwatch(from);
         if let Err(e) = conn.watch(to, CONNS + u64::from(id)) {
             base::log!(Error, "epoll: {e}");
         }
+        // Who looked at it does not any more.
+        conn.line().into_iter().for_each(Line::arm);
     }
 
     /// The own process looks at no connection from now on.

@@ -56,6 +56,8 @@ pub(in crate::router) struct Switch {
     pub(super) buffer: Vec<u8>,
     /// Connections with something to be written.
     pub(super) touched: Vec<Id>,
+    /// Lines at which the thread looks by itself.
+    pub(super) looked_at: Vec<Id>,
     /// A connection could not be accepted. Its listener goes on telling, so the thread is to rest: others may be closed meanwhile.
     pub has_no_descriptors: bool,
 }
