@@ -304,7 +304,7 @@ pub mod transport {
 /// RDMA devices: how two processes set up a queue pair, and the messages on it. Frames travel as a stream of bytes in messages.
 pub mod rdma {
     /// The version of the set-up and of the messages.
-    pub const RDMA: u8 = 2;
+    pub const RDMA: u8 = 3;
     /// The most ports in an entry.
     pub const MAX_PORTS: usize = 8;
     /// The longest message, with its head, in bytes.
@@ -317,6 +317,8 @@ pub mod rdma {
     pub const MAX_READS: usize = 8;
     /// The words of 8 bytes at the beginning of a message of which some may be left out.
     pub const WORDS: usize = 31;
+    /// The same of the body of a NEXT_MSG.
+    pub const BODY_WORDS: usize = 16;
     /// How many GIVE_BACK may be under way in one direction beside what credits allow.
     pub const RESERVE: u16 = 4;
 
@@ -338,7 +340,7 @@ pub mod rdma {
     layout! {
         /// The queue pair of one side.
         pair, 40, "nothing more; of the dialling side one byte, 1, once it has connected its queue pair";
-        0 RDMA "u8" "version, 2";
+        0 RDMA "u8" "version, 3";
         1 PORT "u8" "of the dialling side: the number of the port of the other's entry that it means; else 0";
         2 LID "u16" "LID of the sender's port, or 0";
         4 NUMBER "u32" "number of the queue pair";
@@ -358,7 +360,7 @@ pub mod rdma {
         0 KIND "u8" "kind";
         1 CHUNKS "u8" "chunks of the sender's room that were read: they may be written again";
         2 GIVEN "u16" "messages of the receiver's that were consumed: it may send as many more";
-        4 NUMBER "u32" "READ_THIS: its number; BYTES: the words that are left out, a bit each; else 0";
+        4 NUMBER "u32" "READ_THIS: its number; BYTES: the words that are left out, a bit each; NEXT_MSG: the same in its lower half, in the upper how many more sequences are acknowledged than by the MSG before; else 0";
     }
 
     numbers! {
@@ -371,6 +373,15 @@ pub mod rdma {
         5 MAKE_ROOM "nothing" "make room for RDMA writes";
         6 ROOM "the room" "write here";
         7 WRITTEN "the header of a BULK frame, and which part of it" "the next chunk of your room has this part of the frame";
+        8 FIRST_MSG "the numbers of a MSG frame, then its body" "a MSG frame";
+        9 NEXT_MSG "the body of a MSG frame" "the MSG frame with the next sequence";
+    }
+
+    layout! {
+        /// The numbers of a MSG that is a message of its own.
+        first_msg, 16, "the body";
+        0 SEQUENCE "u64" "its sequence";
+        8 ACKNOWLEDGED "u64" "the sequence up to which the sender has received";
     }
 
     layout! {
@@ -1061,6 +1072,7 @@ pub const TABLES: &[(&str, Table)] = &[
     ("rdma::piece", rdma::piece::TABLE),
     ("rdma::room", rdma::room::TABLE),
     ("rdma::written", rdma::written::TABLE),
+    ("rdma::first_msg", rdma::first_msg::TABLE),
     ("address::FAMILIES", address::FAMILIES),
     ("message::TYPES", message::TYPES),
     ("message::CREDIT_AT_FIRST", message::CREDIT_AT_FIRST),

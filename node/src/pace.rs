@@ -7,7 +7,7 @@ use crate::state::Core;
 /// How often busy lanes are read in each turn of a wait: sockets by a system call each, queues of a device by some loads, shared memory by
 /// one.
 const LOOKS_AT_SOCKETS: u32 = 2;
-const LOOKS_AT_QUEUES: u32 = 8;
+const LOOKS_AT_QUEUES: u32 = 128;
 const LOOKS_AT_MEMORY: u32 = 32;
 
 impl Core {

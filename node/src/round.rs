@@ -147,7 +147,9 @@ impl Core {
         let before = self.session.bytes_in();
         let mut found = self.read_polled();
         for k in 0..self.pace.busy.len() {
-            if let Some(&i) = self.pace.busy.get(k) {
+            if let Some(&i) = self.pace.busy.get(k)
+                && !self.session.is_quiet(i)
+            {
                 found |= self.read(i);
                 self.update_watched(i);
             }

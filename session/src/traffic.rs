@@ -7,18 +7,20 @@ use crate::action::Action;
 use crate::leaders::still_missing;
 use crate::path::{BulkTx, Path, Seen};
 use crate::state::Session;
-use crate::state::pair::{Link, Up};
+use crate::state::pair::{Link, Pair, Up};
 use base::Memory;
 use base::bytes::Malformed;
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind};
-use wire::lane::{Event, Lane, Sink};
+use wire::lane::{Event, Fill, Lane, Sink};
 
 /// The bytes that are read from one lane before the next one gets its turn.
 pub(crate) const BUDGET: usize = 1 << 20;
 /// The most pieces of user memory in one read.
 const PIECES: usize = 256;
+/// A longer message is kept first, and goes from there: some lanes write it from where it is.
+const AHEAD: usize = 4 << 10;
 /// How many turns all pairs get to write before lanes are read again.
 const TURNS: usize = 8;
 
@@ -77,6 +79,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             _ => (),
         }
         Received { bytes, dead }
+    }
+
+    /// Whether [`Session::receive`] would find nothing, as far as the lane of this pair tells that at little cost.
+    #[inline(always)]
+    pub fn is_quiet(&mut self, i: usize) -> bool {
+        match self.pairs.get_mut(i) {
+            Some(Pair { link: Link::Up(up), leaving, .. }) => leaving.is_empty() && up.lane.is_quiet(),
+            _ => false,
+        }
     }
 
     /// Reads one lane of a pair. Returns how many bytes came.
@@ -295,7 +306,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link {
-            let fill = |at: usize, to: &mut [u8]| match at.checked_sub(EagerHead::BYTES) {
+            let mut fill = |at: usize, to: &mut [u8]| match at.checked_sub(EagerHead::BYTES) {
                 Some(at) => pack(at as u64, to),
                 None => {
                     if let Some((first, rest)) = to.split_first_chunk_mut() {
@@ -304,11 +315,25 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                     }
                 }
             };
-            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, fill) {
+            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, &mut fill) {
                 up.lane.flush(&self.mem);
                 return true;
             }
+            if size <= AHEAD
+                && let Some(done) = self.send_ahead(i, EagerHead::BYTES + size, &mut fill)
+            {
+                let path = &mut self.pairs[i].path;
+                let mut body = path.spare(EagerHead::BYTES + size);
+                body.extend_from_slice(&head.bytes());
+                read(size, &mut body);
+                path.keep(body);
+                if !done || !self.is_written(i) {
+                    self.write(i);
+                }
+                return true;
+            }
         }
+        let pair = &mut self.pairs[i];
         let mut body = pair.path.spare(EagerHead::BYTES + size);
         body.extend_from_slice(&head.bytes());
         read(size, &mut body);
@@ -320,6 +345,31 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.write(i);
         }
         true
+    }
+
+    /// Hands a body to a lane that may lose it, before it is kept: so the other side has it sooner. Returns whether all is written; keep the
+    /// body at once.
+    #[inline(never)]
+    fn send_ahead(&mut self, i: usize, len: usize, fill: &mut Fill<'_>) -> Option<bool> {
+        let pair = &mut self.pairs[i];
+        let Link::Up(up) = &mut pair.link else { return None };
+        if !pair.leaving.is_empty() || up.waiting != 0 {
+            return None;
+        }
+        let before = up.lane.written();
+        if !pair.path.send_ahead::<M>(&mut up.lane, len, fill) {
+            return None;
+        }
+        let done = up.lane.flush(&self.mem);
+        self.bytes_out += up.lane.written() - before;
+        Some(done)
+    }
+
+    /// Whether [`Session::write`] has nothing to do for what was sent last.
+    fn is_written(&self, i: usize) -> bool {
+        let pair = &self.pairs[i];
+        let has_tx = pair.lane().is_some_and(|up| pair.path.has_tx(up.generation));
+        !has_tx && pair.path.backlogged() == pair.backlogged
     }
 
     /// Does all that [`Session::write`] does where the body that was sent last is all that waits for the lane, and the lane takes it.
@@ -335,7 +385,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         let done = up.lane.flush(&self.mem);
         self.bytes_out += up.lane.written() - before;
-        done && !pair.path.has_tx(up.generation) && pair.path.backlogged() == pair.backlogged
+        done && self.is_written(i)
     }
 }
 

@@ -407,6 +407,7 @@ impl<M: Memory> Lane<M> for AnyLane {
         each!(self, lane => lane.try_send(mem, header, payload))
     }
 
+    #[inline]
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
         each!(self, lane => Lane::<M>::try_send_with(lane, header, fill))
     }
@@ -435,6 +436,11 @@ impl<M: Memory> Lane<M> for AnyLane {
             AnyLane::Shm(lane) => Lane::<M>::poll_to(lane, sink, budget),
             other => Lane::<M>::poll(other, sink, budget),
         }
+    }
+
+    #[inline(always)]
+    fn is_quiet(&mut self) -> bool {
+        each!(self, lane => Lane::<M>::is_quiet(lane))
     }
 
     #[inline(always)]

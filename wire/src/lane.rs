@@ -214,6 +214,11 @@ pub trait Lane<M: Memory> {
         self.poll(sink, budget)
     }
 
+    /// Whether a poll would find nothing and no event is due, as a lane may tell at less cost than a poll. False says nothing.
+    fn is_quiet(&mut self) -> bool {
+        false
+    }
+
     /// The next thing that happened since the last call.
     fn event(&mut self) -> Option<Event>;
 

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
 use wire::frame::{AWAY, HEARD, Header, Kind, older};
-use wire::lane::{Caps, Lane, Payload, Sent, Unread};
+use wire::lane::{Caps, Fill, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
 #[derive(Debug)]
@@ -540,23 +540,48 @@ impl Path {
         taken
     }
 
+    /// Sends a first-class body of `len` bytes at once on a lane that may lose it, if no other waits and nothing has to be asked. `true`: hand in
+    /// the same body by [`Path::keep`] before anything else, but for a flush of the lane. `false`: nothing has happened, use [`Path::send`].
+    pub(crate) fn send_ahead<M: Memory>(&mut self, lane: &mut impl Lane<M>, len: usize, fill: &mut Fill<'_>) -> bool {
+        let Some(active) = self.active else { return false };
+        if self.out.cursor != self.out.last() + 1 || !self.goes_simply(active) {
+            return false;
+        }
+        let taken = lane.try_send_with(&self.next_msg(active.generation, len), fill) == Sent::Taken;
+        if taken {
+            self.inc.ack_sent();
+        }
+        taken
+    }
+
+    /// Keeps a body that [`Path::send_ahead`] has sent.
+    pub(crate) fn keep(&mut self, body: Vec<u8>) {
+        self.out.push(body);
+        self.out.cursor += 1;
+    }
+
     /// Hands the active lane the body that [`Path::send`] got last, if nothing else is to go and nothing has to be asked. Flush the
     /// lane afterwards. `false`: nothing has happened, use [`Path::pump`].
     #[inline]
     pub(crate) fn hand_over_last<M: Memory>(&mut self, lane: &mut impl Lane<M>, mem: &M) -> bool {
-        let Some(Active { generation, caps }) = self.active else { return false };
-        let is_all = self.out.cursor == self.out.last() && !self.out.flush && caps.reliable && self.keeps(generation);
-        if !is_all || self.retains_much() {
+        let Some(active) = self.active else { return false };
+        if self.out.cursor != self.out.last() || !self.goes_simply(active) {
             return false;
         }
         let Some(body) = self.out.body_at_cursor() else { return false };
-        let header = self.next_msg(generation, body.len());
+        let header = self.next_msg(active.generation, body.len());
         let taken = lane.try_send(mem, &header, Payload::Bytes(body)) == Sent::Taken;
         if taken {
             self.out.cursor += 1;
             self.inc.ack_sent();
         }
         taken
+    }
+
+    /// Whether a body goes on the active lane with a header that asks for nothing, and is kept.
+    #[inline]
+    fn goes_simply(&self, Active { generation, caps }: Active) -> bool {
+        !self.out.flush && caps.reliable && self.keeps(generation) && !self.retains_much()
     }
 
     /// Keeps again what a lane without retention had taken and the other side may not have read. Call it before

@@ -37,6 +37,48 @@ fn feed(p: &mut Path, frames: &[Frame]) -> Result<Vec<Vec<u8>>, Malformed> {
     Ok(out)
 }
 
+/// A lane that takes all that is written in place.
+#[derive(Default)]
+struct Taker {
+    frames: Vec<Frame>,
+}
+
+impl<M: Memory> Lane<M> for Taker {
+    fn caps(&self) -> Caps {
+        Caps::STREAM
+    }
+    fn wants_write(&self) -> bool {
+        false
+    }
+    fn try_send(&mut self, _: &M, _: &Header, _: Payload<'_>) -> Sent {
+        Sent::NoRoom
+    }
+    fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
+        let mut body = vec![0; header.len as usize];
+        fill(0, &mut body);
+        self.frames.push((*header, body));
+        Sent::Taken
+    }
+    fn flush(&mut self, _: &M) -> bool {
+        true
+    }
+    fn poll(&mut self, _: &mut dyn wire::lane::Sink, _: usize) -> usize {
+        0
+    }
+    fn event(&mut self) -> Option<wire::lane::Event> {
+        None
+    }
+    fn quiesce(&mut self) {}
+    fn resume(&mut self) {}
+    fn death(&self) -> Option<&wire::lane::Death> {
+        None
+    }
+    fn cut(&mut self) {}
+    fn written(&self) -> u64 {
+        0
+    }
+}
+
 fn bodies(range: std::ops::Range<u8>) -> Vec<Vec<u8>> {
     range.map(|i| vec![i]).collect()
 }
@@ -449,4 +491,30 @@ fn who_never_acknowledges_is_not_answered_without_end() {
     // Whoever acknowledges may go on.
     (header.a, header.b) = (MOST_RETAINED as u64 + 2, 1000);
     assert!(a.on_frame(&header, &payload, |_| Ok(())).is_ok());
+}
+
+#[test]
+fn a_body_that_is_sent_ahead_is_kept() {
+    use base::memory::VecMemory;
+    let (mut a, mut b) = pair();
+    let mut lane = Taker::default();
+    let mut fill = |_: usize, to: &mut [u8]| to.fill(7);
+    assert!(a.send_ahead::<VecMemory>(&mut lane, 3, &mut fill));
+    a.keep(vec![7; 3]);
+    assert_eq!((a.unacknowledged(), a.next_tx(1).is_none()), (1, true));
+    assert_eq!(feed(&mut b, &lane.frames), Ok(vec![vec![7; 3]]));
+    // The lane is lost: it goes again, and is taken once.
+    a.lane_lost(1);
+    assert!(!a.send_ahead::<VecMemory>(&mut lane, 3, &mut fill), "there is no lane");
+    a.attach(2, Caps::STREAM, 0).unwrap();
+    b.attach(2, Caps::STREAM, 0).unwrap();
+    assert!(!a.send_ahead::<VecMemory>(&mut lane, 3, &mut fill), "one is to go before it");
+    let again = drain(&mut a, 2);
+    assert_eq!((again.len(), feed(&mut b, &again)), (1, Ok(vec![])));
+    // One that asks for an acknowledgement, and one of a lane that keeps what it takes, go in another way.
+    a.flush();
+    assert!(!a.send_ahead::<VecMemory>(&mut lane, 3, &mut fill));
+    let (mut c, _) = pair();
+    c.attach(2, Caps::SHARED, 0).unwrap();
+    assert!(!c.send_ahead::<VecMemory>(&mut lane, 3, &mut fill));
 }

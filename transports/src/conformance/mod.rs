@@ -43,7 +43,7 @@ macro_rules! lanes {
             #[allow(unused_imports)]
             use super::*;
             $crate::conformance::cases!($make, lane: [
-                order_and_sizes, written_in_place, bulk_among_frames, unwanted_and_vanished, no_room_then_writable,
+                order_and_sizes, written_in_place, written_in_place_or_not, bulk_among_frames, unwanted_and_vanished, no_room_then_writable,
                 quiesce_and_resume, death_on_both_sides, last_words, nonsense_kills, a_sink_that_objects_kills, pollable,
                 unread_is_given_back,
             ]);

@@ -69,6 +69,26 @@ impl<S: ByteStream> StreamLane<S> {
         self.death.as_ref()
     }
 
+    /// Whether a frame that goes another way now goes, and comes, behind all that the stream has taken.
+    pub(crate) fn is_all_written(&self) -> bool {
+        !self.is_waiting()
+    }
+
+    /// Whether what has come ends with a frame.
+    pub(crate) fn is_between_frames(&self) -> bool {
+        self.rx.is_between_frames()
+    }
+
+    /// Whether [`Lane::event`] may have something to tell.
+    pub(crate) fn may_have_event(&self) -> bool {
+        self.refused || self.death.is_some()
+    }
+
+    /// Ends the lane for something else than the stream's bytes.
+    pub(crate) fn end(&mut self, death: Death) {
+        self.death.get_or_insert(death);
+    }
+
     /// Whether frames that were taken are not all written.
     fn is_waiting(&self) -> bool {
         self.death.is_none() && (self.tx.pending() || self.stream.has_output())

@@ -115,6 +115,11 @@ impl Reader {
         }
     }
 
+    /// Whether no part of a frame has come that is not delivered.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.start == self.end && matches!(self.state, State::Header)
+    }
+
     fn room(&self) -> usize {
         self.buf.len() - self.end
     }

@@ -1,6 +1,7 @@
 //! What `fuzz/` needs of the decoders of this folder.
 
 use super::address::parse;
+use super::bodies::Bodies;
 use super::reads::Reads;
 use super::room::Written;
 use super::setup::Said;
@@ -8,10 +9,10 @@ use super::words::{SHORT, Words};
 use super::writes::Writes;
 use crate::ip::MAX_ADDRESSES;
 use base::bytes::Take;
-use base::protocol::rdma::MAX_PORTS;
+use base::protocol::rdma::{FIRST_MSG, MAX_PORTS, NEXT_MSG, SLOT, WORDS, message};
 use base::rdma::Port;
 
-/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS, a ROOM, a WRITTEN, a short BYTES. Returns whether no limit is
+/// Reads an input as each thing that another process says: an entry, a queue pair, a READ_THIS, a ROOM, a WRITTEN, a short BYTES, MSGs. Returns whether no limit is
 /// passed, each has one form, and a number is used once.
 pub fn holds(input: &[u8]) -> bool {
     let (ports, addresses) = parse(input);
@@ -25,8 +26,21 @@ pub fn holds(input: &[u8]) -> bool {
     let is_beyond = Written::decode(Take(input)).is_ok_and(|w| w.at + w.len > w.header.len as usize);
     let left_out = input.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
     let mut content = [input, &[0; SHORT]].concat();
-    let is_too_long = Words::default().put_back(left_out, &mut content, input.len()).is_ok_and(|len| len > SHORT);
-    is_bounded && !is_too_long && !has_two_forms && !is_used_twice && !is_heard_twice && !is_beyond
+    let is_too_long =
+        Words::<WORDS>::default().put_back(left_out, &mut content, input.len()).is_ok_and(|len| len > SHORT);
+    let is_no_body = has_no_body(left_out, input);
+    is_bounded && !is_no_body && !is_too_long && !has_two_forms && !is_used_twice && !is_heard_twice && !is_beyond
+}
+
+/// Reads an input as a MSG with its numbers, and then as the next one. Returns whether a body that was taken is none, or lies elsewhere
+/// than in the slot.
+fn has_no_body(number: u32, input: &[u8]) -> bool {
+    let mut bodies = Bodies::default();
+    [(FIRST_MSG, 0), (NEXT_MSG, number)].into_iter().any(|(kind, number)| {
+        let mut slot = [&[0; message::BYTES][..], input, &[0; SLOT]].concat();
+        let heard = bodies.hear(kind, number, &mut slot, message::BYTES + input.len());
+        heard.is_ok_and(|(_, at, end)| at >= end || end > slot.len())
+    })
 }
 
 /// One of each.

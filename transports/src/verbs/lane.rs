@@ -1,23 +1,33 @@
 //! A lane over a queue pair.
 //!
 //! Frames are a stream of bytes in messages, but for bulk that lies in few large pieces: the other side reads that from where it
-//! is, or it is written to its room. Invariant: SWITCH, the last frame of a lane, goes out when the other side has all of that.
+//! is, or it is written to its room; and but for a MSG that goes when all before it has gone, which is a message of its own.
+//! Invariant: SWITCH, the last frame of a lane, goes out when the other side has all bulk.
 
 use super::fabric::Fabric;
 use super::messages::Messages;
 use super::ring::Ring;
 use super::setup::Setup;
 use super::{READ_FROM, Socket};
-use crate::stream::StreamLane;
+use crate::stream::{ByteStream, StreamLane};
 use crate::transport::Watched;
-use base::Memory;
+use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::protocol::rdma::MAX_PIECES;
+use base::{Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::Place;
-use wire::frame::{Header, Kind};
+use wire::frame::{HEADER, Header, Kind};
 use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink};
+
+/// Whose lane it is, of which generation, and whether this side has dialled.
+pub(super) struct Who {
+    pub local: ProcId,
+    pub remote: ProcId,
+    pub generation: u16,
+    pub dialled: bool,
+}
 
 /// A lane over a queue pair.
 pub struct VerbsLane {
@@ -26,8 +36,12 @@ pub struct VerbsLane {
     /// The place of the other side.
     place: Option<Place>,
     dialled: bool,
+    /// What the headers of all frames that come have in common: processes and generation.
+    common: Header,
     /// Bytes that the other side has got, or will, from where they are.
     lent: u64,
+    /// Bytes of MSGs that went as messages of their own.
+    direct: u64,
     /// `NoRoom` was answered for something else than the stream.
     refused: bool,
     quiet: bool,
@@ -36,16 +50,33 @@ pub struct VerbsLane {
 }
 
 impl VerbsLane {
-    pub(super) fn new(socket: Socket, setup: Setup, fabric: &Arc<Fabric>, place: Option<Place>, dialled: bool) -> Self {
-        let stream = StreamLane::new(Ring::new(socket, setup));
-        let fabric = fabric.clone();
-        VerbsLane { stream, fabric, place, dialled, lent: 0, refused: false, quiet: false, judged: false }
+    pub(super) fn new(socket: Socket, setup: Setup, fabric: &Arc<Fabric>, place: Option<Place>, who: &Who) -> Self {
+        let (source, dest, generation) = (who.remote, who.local, who.generation);
+        let common = Header { len: 0, kind: Kind::Msg, ack_now: false, generation, source, dest, a: 0, b: 0 };
+        VerbsLane {
+            stream: StreamLane::new(Ring::new(socket, setup)),
+            fabric: fabric.clone(),
+            place,
+            dialled: who.dialled,
+            common,
+            lent: 0,
+            direct: 0,
+            refused: false,
+            quiet: false,
+            judged: false,
+        }
     }
 
     /// Bytes that the other side has got, or will, from where they are.
     #[cfg(test)]
     pub(super) fn lent(&self) -> u64 {
         self.lent
+    }
+
+    /// Bytes of MSGs that went as messages of their own.
+    #[cfg(test)]
+    pub(super) fn direct(&self) -> u64 {
+        self.direct
     }
 
     fn refuse(&mut self) -> Sent {
@@ -83,6 +114,33 @@ impl VerbsLane {
         }
         self.lent += u64::from(header.len);
         Some(Sent::Taken)
+    }
+
+    /// Sends a MSG as a message of its own, if nothing is to go before it and there is room.
+    fn send_msg(&mut self, header: &Header, fill: &mut Fill<'_>) -> bool {
+        let is_plain = header.kind == Kind::Msg && !header.ack_now;
+        if !is_plain || self.stream.death().is_some() || !self.stream.is_all_written() {
+            return false;
+        }
+        let sent = self.stream.stream().wire().is_some_and(|wire| wire.send_msg(header, fill));
+        if sent {
+            self.direct += HEADER as u64 + u64::from(header.len);
+        }
+        sent
+    }
+
+    /// Delivers the MSGs that came as messages of their own and are next: how many bytes.
+    fn deliver_msgs(&mut self, sink: &mut dyn Sink) -> usize {
+        let is_between = self.stream.is_between_frames();
+        let Some(wire) = self.stream.stream().wire() else { return 0 };
+        if !wire.has_msg() {
+            return 0;
+        }
+        let delivered = if is_between { wire.deliver_msgs(sink, &self.common) } else { Err(Malformed) };
+        delivered.unwrap_or_else(|Malformed| {
+            self.stream.end(Death::Malformed);
+            0
+        })
     }
 
     fn is_lending(&self) -> bool {
@@ -156,6 +214,9 @@ impl<M: Memory> Lane<M> for VerbsLane {
         if self.quiet {
             return self.refuse();
         }
+        if self.send_msg(header, fill) {
+            return Sent::Taken;
+        }
         Lane::<M>::try_send_with(&mut self.stream, header, fill)
     }
 
@@ -172,13 +233,13 @@ impl<M: Memory> Lane<M> for VerbsLane {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        if self.stream.stream().is_quiet() {
-            return 0;
-        }
         let mut read = 0;
         while self.stream.death().is_none() {
             let before = read;
-            read += Lane::<M>::poll(&mut self.stream, sink, budget);
+            read += self.deliver_msgs(sink);
+            if read == before || self.stream.stream_ref().has_input() {
+                read += Lane::<M>::poll(&mut self.stream, sink, budget);
+            }
             let Some(wire) = self.stream.stream().wire() else { break };
             read += wire.deliver(sink);
             // The descriptor tells of what is left.
@@ -188,6 +249,11 @@ impl<M: Memory> Lane<M> for VerbsLane {
             }
         }
         read
+    }
+
+    #[inline(always)]
+    fn is_quiet(&mut self) -> bool {
+        !self.refused && !self.stream.may_have_event() && self.stream.stream().is_quiet()
     }
 
     #[inline]
@@ -234,7 +300,7 @@ impl<M: Memory> Lane<M> for VerbsLane {
     }
 
     fn written(&self) -> u64 {
-        self.stream.written() + self.lent
+        self.stream.written() + self.lent + self.direct
     }
 
     /// What the other side's device has not acknowledged, or not read.

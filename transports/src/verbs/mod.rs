@@ -1,13 +1,14 @@
 //! RDMA devices: lanes over queue pairs of the verbs, with the plug-in that calls libibverbs.
 //!
 //! Both sides prove themselves over an IP connection, as everywhere, and set up a queue pair over it ([`setup`]). The connection
-//! stays open: its end is the other side's. Frames travel as a stream of bytes in messages under credits ([`messages`], [`ring`]), short ones without what the one before had too ([`words`]);
+//! stays open: its end is the other side's. Frames travel as a stream of bytes in messages under credits ([`messages`], [`ring`]), short ones without what the one before had too ([`words`]), and MSG frames mostly as messages of their own ([`bodies`]);
 //! large bulk is read by the receiver from where it lies ([`lend`], [`reads`]), or written by the sender where memory cannot be read ([`writes`], [`room`]). [`plugin`] and [`device`] are the table of
 //! functions and its objects, [`link`] a queue pair with what belongs to it, [`pool`] the receive slots that all lanes of a device share.
 //!
 //! Nothing here is encrypted. So the transport is not used where encryption is demanded.
 
 mod address;
+mod bodies;
 mod device;
 mod fabric;
 #[cfg(test)]

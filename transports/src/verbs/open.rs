@@ -3,7 +3,7 @@
 use super::READS;
 use super::address::{self, parse, place, routes, unplace};
 use super::fabric::Fabric;
-use super::lane::VerbsLane;
+use super::lane::{VerbsLane, Who};
 use super::plugin::Plugin;
 use super::setup::Setup;
 use crate::ip::{Dial, Dialling, Listeners, PortRange, Socket, Touch, Ways, choose};
@@ -123,10 +123,11 @@ impl Transport for Verbs {
         let (address, route) = unplace(place).ok_or(ErrorKind::InvalidInput)?;
         let dial = Dial::start(address, &self.trust, hello.clone())?;
         let (place, fabric) = (place.clone(), self.fabric.clone());
-        let make = move |dial: Dial, _generation| {
-            let (link, _) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
+        let make = move |dial: Dial, generation| {
+            let (link, hello) = dial.into_link().ok_or(ErrorKind::NotConnected)?;
             let setup = Setup::dialled(&fabric, route);
-            Ok(NewLane::new(VerbsLane::new(link, setup, &fabric, Some(place), true)))
+            let who = Who { local: hello.source, remote: hello.dest, generation, dialled: true };
+            Ok(NewLane::new(VerbsLane::new(link, setup, &fabric, Some(place), &who)))
         };
         Ok(Box::new(Dialling { dial, make }))
     }
@@ -192,11 +193,12 @@ impl Incoming for Answering {
         self.accepted.answer(ack).map(|()| true)
     }
 
-    fn finish(self: Box<Self>, _: ProcId, _: ProcId, _generation: u16) -> io::Result<NewLane> {
+    fn finish(self: Box<Self>, local: ProcId, remote: ProcId, generation: u16) -> io::Result<NewLane> {
         let place = self.place();
         let Answering { accepted, fabric } = *self;
         let setup = Setup::answered(&fabric);
-        Ok(NewLane::new(VerbsLane::new(accepted.into_link(), setup, &fabric, place, false)))
+        let who = Who { local, remote, generation, dialled: false };
+        Ok(NewLane::new(VerbsLane::new(accepted.into_link(), setup, &fabric, place, &who)))
     }
 }
 

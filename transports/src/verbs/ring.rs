@@ -80,7 +80,7 @@ impl Ring {
             // It may have sent something just before.
             Ok(0) => {
                 wire.pump();
-                if wire.has_bytes() { Err(ErrorKind::WouldBlock.into()) } else { Ok(0) }
+                if wire.has_messages() { Err(ErrorKind::WouldBlock.into()) } else { Ok(0) }
             }
             Ok(_) => Err(ErrorKind::InvalidData.into()),
             Err(_) if wire.failed() => Err(wire.take_failure()),
@@ -109,13 +109,17 @@ impl ByteStream for Ring {
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let wire = self.up()?;
-        if !wire.has_bytes() {
+        if !wire.has_messages() {
             wire.pump();
         }
         let n = if wire.has_bytes() { wire.receive(bufs) } else { 0 };
         if n > 0 {
             self.reads = 0;
             return Ok(n);
+        }
+        if wire.has_messages() {
+            // A MSG of its own is next, which the lane delivers first.
+            return Err(ErrorKind::WouldBlock.into());
         }
         let is_due = wire.failed() || self.reads >= READS;
         self.reads = if is_due { 0 } else { self.reads + 1 };

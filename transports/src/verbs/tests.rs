@@ -57,11 +57,15 @@ fn is_dead(lane: &AnyLane) -> bool {
     Lane::<Mem>::death(lane).is_some()
 }
 
-fn lent(lane: &AnyLane) -> u64 {
+fn own(lane: &AnyLane) -> &super::VerbsLane {
     match lane {
-        AnyLane::Verbs(lane) => lane.lent(),
+        AnyLane::Verbs(lane) => lane,
         _ => unreachable!("all are of this transport"),
     }
+}
+
+fn lent(lane: &AnyLane) -> u64 {
+    own(lane).lent()
 }
 
 /// Sends messages and bulk from one to the other. Returns whether all came; otherwise a lane is dead.
@@ -221,6 +225,38 @@ fn large_bulk_goes_from_where_it_lies() {
         }
         assert_eq!((seen.frames[0].0.kind, seen.bulk_bytes), (Kind::Switch, MAX_PAYLOAD));
         assert!(seen.mem.buffers[&9] == mem.buffers[&5]);
+    }
+}
+
+/// A MSG that is written in place is a message of its own, if it fits and nothing waits before it; all keep their order.
+#[test]
+fn a_msg_with_nothing_before_it_is_a_message_of_its_own() {
+    let (mut a, mut b) = rig().pair();
+    assert!(carries(&mut a, &mut b));
+    let (mem, mut seen) = (Mem::new(1), Seen::new(1));
+    let h = |i, len| header(Kind::Msg, i, i, len);
+    let write = |a: &mut AnyLane, i, len| {
+        let before = own(a).direct();
+        let taken = Lane::<Mem>::try_send_with(a, &h(i, len), &mut |_, to| to.fill(i as u8));
+        assert_eq!(taken, Sent::Taken);
+        own(a).direct() > before
+    };
+    assert!(write(&mut a, 1, 3) && write(&mut a, 2, 8000));
+    assert!(!write(&mut a, 3, 8192), "it does not fit, so it waits in the stream");
+    assert!(!write(&mut a, 4, 3), "one waits before it");
+    assert!(a.flush(&mem) && write(&mut a, 5, 3));
+    let asking = wire::frame::Header { ack_now: true, ..h(6, 1) };
+    let before = own(&a).direct();
+    assert_eq!(Lane::<Mem>::try_send_with(&mut a, &asking, &mut |_, to| to.fill(6)), Sent::Taken);
+    assert_eq!(own(&a).direct(), before, "it asks for something");
+    let start = Instant::now();
+    while seen.frames.len() < 6 {
+        assert!(start.elapsed() < LIMIT);
+        a.flush(&mem);
+        Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+    }
+    for (i, (header, body)) in (1..).zip(&seen.frames) {
+        assert!(header.a == i && header.b == i && body.iter().all(|byte| *byte == i as u8), "{i}");
     }
 }
 

@@ -4,19 +4,28 @@
 //! Used by [`super::messages`]. Invariant: both sides of a lane remember the same words, since its messages come once each and in order.
 
 use base::bytes::Malformed;
-use base::protocol::rdma::WORDS;
+use base::protocol::rdma::{BODY_WORDS, WORDS};
 
 /// The bytes of a word.
 const WORD: usize = 8;
 /// The longest content that words are left out of.
-pub(super) const SHORT: usize = WORDS * WORD;
+pub(super) const SHORT: usize = Words::<WORDS>::SHORT;
+/// The longest body that words are left out of.
+pub(super) const SHORT_BODY: usize = Words::<BODY_WORDS>::SHORT;
 
-/// The words of the short messages so far, each the last one at its place.
-#[derive(Default)]
-pub(super) struct Words([[u8; WORD]; WORDS]);
+/// The words of the short messages so far, each the last one at its place: so many places.
+pub(super) struct Words<const N: usize>([[u8; WORD]; N]);
 
-impl Words {
-    /// Leaves out of a message of at most [`SHORT`] bytes the words that are known. Returns them, a bit each, and how many bytes are left.
+impl<const N: usize> Default for Words<N> {
+    fn default() -> Self {
+        Words([[0; WORD]; N])
+    }
+}
+
+impl<const N: usize> Words<N> {
+    const SHORT: usize = N * WORD;
+
+    /// Leaves out of a message of at most [`Words::SHORT`] bytes the words that are known. Returns them, a bit each, and how many bytes are left.
     pub(super) fn leave_out(&mut self, content: &mut [u8]) -> (u32, usize) {
         let (mut left_out, mut kept, len) = (0, 0, content.len());
         let (words, _) = content.as_chunks_mut::<WORD>();
@@ -34,11 +43,11 @@ impl Words {
         (left_out, kept * WORD + len % WORD)
     }
 
-    /// Puts them back into the `len` bytes of content that came, which has room to grow to [`SHORT`]. Returns the length.
+    /// Puts them back into the `len` bytes of content that came, which has room to grow to [`Words::SHORT`]. Returns the length.
     pub(super) fn put_back(&mut self, left_out: u32, content: &mut [u8], len: usize) -> Result<usize, Malformed> {
         let (mut kept, rest) = (len / WORD, len % WORD);
         let whole = kept + left_out.count_ones() as usize;
-        if whole * WORD + rest > SHORT || left_out.checked_shr(whole as u32).unwrap_or(0) != 0 {
+        if whole * WORD + rest > Self::SHORT || left_out.checked_shr(whole as u32).unwrap_or(0) != 0 {
             return Err(Malformed);
         }
         content.copy_within(kept * WORD..len, whole * WORD);
@@ -61,7 +70,7 @@ mod tests {
     use crate::sim::Rng;
 
     /// Sends it from one side to the other. Returns how many bytes went.
-    fn send(from: &mut Words, to: &mut Words, message: &[u8]) -> usize {
+    fn send(from: &mut Words<WORDS>, to: &mut Words<WORDS>, message: &[u8]) -> usize {
         let mut sent = message.to_vec();
         let (left_out, len) = from.leave_out(&mut sent);
         let mut came = [0xee; SHORT];
@@ -100,8 +109,12 @@ mod tests {
         let all = u32::MAX >> (32 - WORDS);
         let bad = [(1, SHORT), (0, SHORT + 1), (0b10, 0), (0b100, 8), (1 << 31, 0), (u32::MAX, 0), (all, 1)];
         for (left_out, len) in bad {
-            assert_eq!(Words::default().put_back(left_out, &mut content, len), Err(Malformed), "{left_out:b} {len}");
+            assert_eq!(
+                Words::<WORDS>::default().put_back(left_out, &mut content, len),
+                Err(Malformed),
+                "{left_out:b} {len}"
+            );
         }
-        assert_eq!(Words::default().put_back(all, &mut content, 0), Ok(SHORT));
+        assert_eq!(Words::<WORDS>::default().put_back(all, &mut content, 0), Ok(SHORT));
     }
 }

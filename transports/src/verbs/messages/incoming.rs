@@ -7,12 +7,14 @@ use crate::verbs::device::{AT_ONCE, Completions, Which};
 use crate::verbs::pool::Slot;
 use crate::verbs::words::SHORT;
 use base::bytes::{Malformed, Take};
-use base::protocol::rdma::{BYTES, GIVE_BACK, MAKE_ROOM, READ_DONE, READ_THIS, ROOM, WRITTEN, message};
+use base::protocol::rdma::{
+    BYTES, FIRST_MSG, GIVE_BACK, MAKE_ROOM, NEXT_MSG, READ_DONE, READ_THIS, ROOM, WRITTEN, message,
+};
 use base::rdma::{Done, READ, WRITE};
 use std::io::{self, IoSliceMut};
 
-/// Looks of which one also takes the completions of sends.
-const SENDS_EACH: u32 = 16;
+/// Looks that find nothing before one also takes the completions of sends.
+const SENDS_EACH: u32 = 64;
 /// Slots that are posted again together if no look has found nothing before.
 const SPENT: usize = CREDITS as usize / 4;
 
@@ -20,10 +22,10 @@ impl Messages {
     /// Looks for what has come. Returns whether it is nothing, and nothing is to be done: so end most looks, and it is known soon.
     #[inline]
     pub(in crate::verbs) fn is_quiet(&mut self) -> bool {
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks.is_multiple_of(SENDS_EACH) || self.awaits_sends() || self.has_some() || !self.may_be_left() {
+        if self.looks >= SENDS_EACH || self.awaits_sends() || self.has_some() || !self.may_be_left() {
             return false;
         }
+        self.looks += 1;
         if self.take_done(Which::Receives) > 0 {
             return false;
         }
@@ -36,6 +38,7 @@ impl Messages {
 
     /// Takes all completions, and goes on with what they have made room for.
     pub(in crate::verbs) fn pump(&mut self) {
+        self.looks = 0;
         loop {
             let most = self.take_done(Which::Sends).max(self.take_done(Which::Receives));
             if most < AT_ONCE {
@@ -112,8 +115,9 @@ impl Messages {
     fn hear(&mut self, mut slot: Slot, len: usize) -> (Option<Slot>, Result<(), Malformed>) {
         let bytes = self.link.pool().bytes_mut(&mut slot);
         let mut heard = || {
-            let mut t = Take(bytes.get(..len).ok_or(Malformed)?);
-            let (kind, chunks, given, number) = (t.u8()?, t.u8()?, t.u16()?, t.u32()?);
+            let (head, content) = bytes.get(..len).and_then(|all| all.split_first_chunk()).ok_or(Malformed)?;
+            let [kind, chunks, low, high, a, b, c, d]: [u8; message::BYTES] = *head;
+            let (given, number, t) = (u16::from_le_bytes([low, high]), u32::from_le_bytes([a, b, c, d]), Take(content));
             let credit = self.credit.checked_add(given).filter(|credit| *credit <= self.most_credit);
             self.credit = credit.ok_or(Malformed)?;
             self.writes.free(chunks)?;
@@ -130,9 +134,13 @@ impl Messages {
                     // Words can be left out of short ones alone.
                     if number != 0 || n <= SHORT {
                         let n = self.words_in.put_back(number, &mut bytes[message::BYTES..], n)?;
-                        return Ok(Some(message::BYTES + n));
+                        return Ok(Some((None, message::BYTES, message::BYTES + n)));
                     }
-                    return Ok(Some(len));
+                    return Ok(Some((None, message::BYTES, len)));
+                }
+                FIRST_MSG | NEXT_MSG => {
+                    let (numbers, at, end) = self.heard.hear(kind, number, bytes, len)?;
+                    return Ok(Some((Some(numbers), at, end)));
                 }
                 READ_THIS => self.reads.add(number, t)?,
                 READ_DONE => self.lending.done(t)?,
@@ -145,8 +153,8 @@ impl Messages {
             Ok(None)
         };
         match heard() {
-            Ok(Some(end)) => {
-                self.inbox.push_back(Held { slot, at: message::BYTES, end });
+            Ok(Some((msg, at, end))) => {
+                self.inbox.push_back(Held { slot, at, end, msg });
                 (None, Ok(()))
             }
             Ok(None) => (Some(slot), Ok(())),
@@ -171,12 +179,17 @@ impl Messages {
 
     /// Whether something has come that is not handed out.
     pub(super) fn has_some(&self) -> bool {
-        self.has_bytes() || self.reads.has_some() || self.room.has_some()
+        self.has_messages() || self.reads.has_some() || self.room.has_some()
     }
 
-    /// Whether bytes of the stream are there.
-    pub(in crate::verbs) fn has_bytes(&self) -> bool {
+    /// Whether bytes of the stream or MSGs are there.
+    pub(in crate::verbs) fn has_messages(&self) -> bool {
         !self.inbox.is_empty()
+    }
+
+    /// Whether bytes of the stream are next.
+    pub(in crate::verbs) fn has_bytes(&self) -> bool {
+        self.inbox.front().is_some_and(|held| held.msg.is_none())
     }
 
     /// Moves bytes of the stream: how many.
@@ -186,25 +199,37 @@ impl Messages {
             let mut to = &mut buf[..];
             while !to.is_empty()
                 && let Some(held) = self.inbox.front_mut()
+                && held.msg.is_none()
             {
                 let n = to.len().min(held.end - held.at);
                 let (now, later) = to.split_at_mut(n);
                 now.copy_from_slice(&self.link.pool().bytes(&held.slot)[held.at..][..n]);
                 (to, held.at, moved) = (later, held.at + n, moved + n);
-                if held.at == held.end {
-                    self.spent.extend(self.inbox.pop_front().map(|held| held.slot));
+                if held.at == held.end
+                    && let Some(held) = self.inbox.pop_front()
+                {
+                    self.has_spent(held.slot);
                 }
             }
-        }
-        if self.spent.len() >= SPENT {
-            self.repost_spent();
         }
         self.go_on();
         moved
     }
 
+    /// The bytes of this slot are consumed.
+    pub(super) fn has_spent(&mut self, slot: Slot) {
+        self.spent.push(slot);
+        if self.spent.len() >= SPENT {
+            self.repost_spent();
+        }
+    }
+
     /// Delivers what was read of the other side's memory, or written to ours: how many bytes.
+    #[inline]
     pub(in crate::verbs) fn deliver(&mut self, sink: &mut dyn wire::lane::Sink) -> usize {
+        if !self.reads.has_some() && !self.room.has_some() {
+            return 0;
+        }
         let delivered = self.reads.deliver(sink, &mut self.read) + self.room.deliver(sink);
         if delivered > 0 {
             self.go_on();

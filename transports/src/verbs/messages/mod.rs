@@ -1,14 +1,16 @@
 //! A connected queue pair: messages under credits, each in one slot, and the reads and writes of the other side's memory.
 //!
-//! Used by [`super::ring`] and the lane. [`outgoing`] sends, [`incoming`] takes what has come and hands it out, and [`telling`] has the
+//! Used by [`super::ring`] and the lane. [`outgoing`] sends, [`incoming`] takes what has come and hands it out, [`msgs`] does both for MSG frames, and [`telling`] has the
 //! descriptor tell of what comes next. Invariants: no more messages are under way than the other side has given credit for,
 //! and of messages without credit no more than [`RESERVE`](super::RESERVE); a slot is given back when its bytes are consumed; what the other side
 //! says is checked before it is believed. A message is copied once on each side.
 
 mod incoming;
+mod msgs;
 mod outgoing;
 mod telling;
 
+use super::bodies::{Bodies, Numbers};
 use super::device::QueuePair;
 use super::lend::Lending;
 use super::link::Link;
@@ -18,7 +20,7 @@ use super::room::Room;
 use super::words::Words;
 use super::writes::Writes;
 use super::{CREDITS, INLINE};
-use base::protocol::rdma::GIVE_BACK;
+use base::protocol::rdma::{GIVE_BACK, WORDS};
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -31,6 +33,8 @@ struct Held {
     slot: Slot,
     at: usize,
     end: usize,
+    /// It is a MSG of its own, with these numbers; otherwise bytes of the stream.
+    msg: Option<Numbers>,
 }
 
 /// What the descriptor tells of.
@@ -62,8 +66,11 @@ pub(super) struct Messages {
     credit: u16,
     most_credit: u16,
     /// The words of short messages that were sent, and of those that came.
-    words_out: Words,
-    words_in: Words,
+    words_out: Words<WORDS>,
+    words_in: Words<WORDS>,
+    /// The MSGs that went as messages of their own, and those that came.
+    sent: Bodies,
+    heard: Bodies,
     /// Where short messages are put together.
     short: Box<[u8; INLINE as usize]>,
     inbox: VecDeque<Held>,
@@ -77,7 +84,7 @@ pub(super) struct Messages {
     told: Told,
     /// Looks that found nothing since something was seen.
     idle: u32,
-    /// Looks in all.
+    /// Looks since all completions were taken.
     looks: u32,
     /// The queue of sends is armed.
     sends_armed: bool,
@@ -103,6 +110,8 @@ impl Messages {
             most_credit: credit,
             words_out: Words::default(),
             words_in: Words::default(),
+            sent: Bodies::default(),
+            heard: Bodies::default(),
             short: Box::new([0; INLINE as usize]),
             inbox: VecDeque::new(),
             spent: Vec::new(),

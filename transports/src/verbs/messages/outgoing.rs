@@ -148,10 +148,23 @@ impl Messages {
     }
 
     /// Goes on with what completions may have made room for, and answers what has come.
+    #[inline]
     pub(super) fn go_on(&mut self) {
-        self.read_more();
-        self.write_more();
-        self.answer();
+        if self.reads.has_next() {
+            self.read_more();
+        }
+        if !self.writes.is_empty() {
+            self.write_more();
+        }
+        if self.has_answer() {
+            self.answer();
+        }
+    }
+
+    /// Whether [`Messages::answer`] has something to say.
+    #[inline]
+    fn has_answer(&self) -> bool {
+        self.owed >= CREDITS / 2 || self.room.waits || !self.read.is_empty() || self.room.owes_much()
     }
 
     /// Gives back what was consumed if it is much, says which reads are done, and makes room that was asked for.
@@ -175,46 +188,61 @@ impl Messages {
 
     /// Posts a message whose content are these `n` bytes. There is room, and a slot unless it is short.
     fn post(&mut self, kind: u8, mut number: u32, content: &[&[u8]], n: usize) {
-        let (head, rest) = self.short.split_at_mut(message::BYTES);
-        let is_short = n <= rest.len();
-        let mut len = message::BYTES + n;
+        let is_short = message::BYTES + n <= INLINE as usize;
         if is_short {
+            let rest = &mut self.short[message::BYTES..];
             gather(rest, content);
+            let mut left = n;
             if kind == BYTES && n <= SHORT {
-                let left;
                 (number, left) = self.words_out.leave_out(&mut rest[..n]);
-                len = message::BYTES + left;
             }
+            let head = self.head(kind, number);
+            self.short[..message::BYTES].copy_from_slice(&head);
+            return self.post_short(message::BYTES + left);
         }
+        let head = self.head(kind, number);
+        let Some((slot, to)) = self.take_slot() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
+        gather(to, &[&head]);
+        gather(&mut to[message::BYTES..], content);
+        self.post_slot(slot, message::BYTES + n);
+    }
+
+    /// The head of the next message, which gives back what was consumed.
+    pub(super) fn head(&mut self, kind: u8, number: u32) -> [u8; message::BYTES] {
         let (chunks, [low, high]) = (self.room.give_back(), std::mem::take(&mut self.owed).to_le_bytes());
         let [a, b, c, d] = number.to_le_bytes();
-        head.copy_from_slice(&[kind, chunks, low, high, a, b, c, d]);
-        let posted = if is_short && len <= self.link.pair.inline() {
-            self.link.pair.send_inline(NO_SLOT, &self.short[..len])
-        } else {
-            let Some(slot) = self.free.pop() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
-            let (at, key) = (self.link.sends.at(usize::from(slot) * SLOT), self.link.sends.region.local);
-            // SAFETY: the slot is ours alone until its send has completed, and as long as this.
-            let to = unsafe { std::slice::from_raw_parts_mut(at, SLOT) };
-            match is_short {
-                true => gather(to, &[&self.short[..len]]),
-                false => {
-                    gather(to, &[&*head]);
-                    gather(&mut to[message::BYTES..], content);
-                }
-            }
-            let (id, address) = (slot.into(), at as u64);
-            self.link.pair.post(&Work {
-                id,
-                kind: SEND,
-                inline: 0,
-                address,
-                len: len as u32,
-                key,
-                remote: 0,
-                remote_key: 0,
-            })
-        };
+        [kind, chunks, low, high, a, b, c, d]
+    }
+
+    /// A slot for a message, and its bytes.
+    pub(super) fn take_slot<'a>(&mut self) -> Option<(u16, &'a mut [u8])> {
+        let slot = self.free.pop()?;
+        let at = self.link.sends.at(usize::from(slot) * SLOT);
+        // SAFETY: the slot is ours alone until its send has completed, and as long as this.
+        Some((slot, unsafe { std::slice::from_raw_parts_mut(at, SLOT) }))
+    }
+
+    /// Posts the message of so many bytes that was put together for it: inline, if the device takes as much.
+    pub(super) fn post_short(&mut self, len: usize) {
+        if len <= self.link.pair.inline() {
+            let posted = self.link.pair.send_inline(NO_SLOT, &self.short[..len]);
+            return self.has_posted(posted, len);
+        }
+        let Some((slot, to)) = self.take_slot() else { return self.fail(io::ErrorKind::InvalidInput.into()) };
+        gather(to, &[&self.short[..len]]);
+        self.post_slot(slot, len);
+    }
+
+    /// Posts the message of so many bytes in a slot.
+    pub(super) fn post_slot(&mut self, slot: u16, len: usize) {
+        let (id, key) = (slot.into(), self.link.sends.region.local);
+        let address = self.link.sends.at(usize::from(slot) * SLOT) as u64;
+        let work = Work { id, kind: SEND, inline: 0, address, len: len as u32, key, remote: 0, remote_key: 0 };
+        let posted = self.link.pair.post(&work);
+        self.has_posted(posted, len);
+    }
+
+    fn has_posted(&mut self, posted: io::Result<()>, len: usize) {
         match posted {
             Ok(()) => self.under_way.push_back(len as u32),
             Err(e) => self.fail(e),
