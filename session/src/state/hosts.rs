@@ -91,10 +91,10 @@ impl Hosts {
 
     /// The contact record of a process is known now, which may have been reached before.
     pub fn name(&mut self, process: [u8; 16], host: [u8; 16]) {
-        while let Some(at) = self.unnamed.iter().position(|(reached, _)| *reached == process) {
-            let place = self.unnamed.remove(at).expect("found").1;
-            self.prove(host, None, &place);
-        }
+        let all = std::mem::take(&mut self.unnamed);
+        let (named, rest): (VecDeque<_>, _) = all.into_iter().partition(|(reached, _)| *reached == process);
+        self.unnamed = rest;
+        named.iter().for_each(|(_, place)| self.prove(host, None, place));
     }
 
     /// Whether processes were reached whose host is not known.
