@@ -173,9 +173,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// What a dial has shown then counts for its whole host, also if the path has ended meanwhile; if none has got through, its host is
     /// probed.
     pub fn introduce(&mut self, path: PathRef, contacts: &Contacts) {
-        if self.hosts.has_unnamed() {
-            contacts.iter().for_each(|contact| self.hosts.name(contact.process, contact.host));
-        }
+        self.hosts.name(contacts);
         let Some(i) = self.of_path(path) else { return };
         let process = self.pairs[i].process();
         let Some(contact) = contacts.iter().find(|c| Some(c.process) == process) else { return };

@@ -6,7 +6,7 @@ use crate::state::pair::PathRef;
 use base::bytes::{Malformed, Put, Take};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::{Place, TransportId};
+use wire::{Contacts, Place, TransportId};
 
 /// Host number, transport, and the part of an address that all places of that host share.
 type Reached = ([u8; 16], TransportId, Box<[u8]>);
@@ -89,17 +89,14 @@ impl Hosts {
         }
     }
 
-    /// The contact record of a process is known now, which may have been reached before.
-    pub fn name(&mut self, process: [u8; 16], host: [u8; 16]) {
-        let all = std::mem::take(&mut self.unnamed);
-        let (named, rest): (VecDeque<_>, _) = all.into_iter().partition(|(reached, _)| *reached == process);
-        self.unnamed = rest;
-        named.iter().for_each(|(_, place)| self.prove(host, None, place));
-    }
-
-    /// Whether processes were reached whose host is not known.
-    pub fn has_unnamed(&self) -> bool {
-        !self.unnamed.is_empty()
+    /// These contact records are known now, also of processes that were reached before.
+    pub fn name(&mut self, contacts: &Contacts) {
+        for (process, place) in std::mem::take(&mut self.unnamed) {
+            match contacts.iter().find(|contact| contact.process == process) {
+                Some(contact) => self.prove(contact.host, None, &place),
+                None => self.unnamed.push_back((process, place)),
+            }
+        }
     }
 
     pub fn is_probing(&self) -> bool {
