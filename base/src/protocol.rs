@@ -595,14 +595,14 @@ pub mod control {
 /// Lanes of shared memory.
 pub mod shared {
     /// The version of the layout of slot rings, payload rings and doorbells.
-    pub const LAYOUT: u16 = 3;
+    pub const LAYOUT: u16 = 4;
     /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
         /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
-        0 LAYOUT "u16" "layout, 3";
+        0 LAYOUT "u16" "layout, 4";
         2 FLAGS "u16" "flags";
         4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";
@@ -631,6 +631,8 @@ pub mod shared {
     pub const ROOM: usize = 2 << 20;
     /// The unit of places in the payload ring, in bytes.
     pub const UNIT: usize = 64;
+    /// The body of a MSG begins so many bytes behind its place there: its head ends at a unit's end, and the data begin with one.
+    pub const LEAD: usize = (UNIT - super::message::head::BYTES % UNIT) % UNIT;
 
     numbers! {
         /// Offsets in the memory of a lane, in bytes.
@@ -661,7 +663,7 @@ pub mod shared {
         21 FIELDS "how many fields";
         23 FAR "the body lies in the direction's room";
         24 TAG "kind";
-        32 START "where there, in units of 64 bytes";
+        32 START "where there, in units of 64 bytes; the body of a MSG, and that of a PART, begins 26 bytes behind that place";
         48 LAP "how often the ring of slots has been filled, from 1, modulo 65,536";
     }
 

@@ -69,12 +69,14 @@ impl SegmentView for Modelled {
     }
 
     unsafe fn write<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(at.is_multiple_of(8), "bodies begin at words");
         let mut all = vec![0; len];
         let out = f(&mut all);
-        for (cell, part) in self.bytes[at / 8..].iter().zip(all.chunks(8)) {
+        let (mut at, mut left) = (at, &all[..]);
+        while !left.is_empty() {
+            let (part, rest) = left.split_at((8 - at % 8).min(left.len()));
             // SAFETY: the checker makes sure that nothing else touches it.
-            cell.with_mut(|p| unsafe { (&mut *p)[..part.len()].copy_from_slice(part) });
+            self.bytes[at / 8].with_mut(|p| unsafe { (&mut *p)[at % 8..][..part.len()].copy_from_slice(part) });
+            (at, left) = (at + part.len(), rest);
         }
         out
     }

@@ -80,10 +80,12 @@ fn word(side: usize, i: u64, at: usize) -> [u8; 8] {
     mix(i ^ (side as u64) << 60 ^ (at as u64) << 40).to_le_bytes()
 }
 
-/// `from` is a multiple of a word.
 fn fill(side: usize, i: u64, from: usize, to: &mut [u8]) {
-    for (at, part) in (from / 8..).zip(to.chunks_mut(8)) {
-        part.copy_from_slice(&word(side, i, at)[..part.len()]);
+    let mut at = from;
+    let (first, rest) = to.split_at_mut((from.wrapping_neg() % 8).min(to.len()));
+    for part in std::iter::once(first).chain(rest.chunks_mut(8)) {
+        part.copy_from_slice(&word(side, i, at / 8)[at % 8..][..part.len()]);
+        at += part.len();
     }
 }
 

@@ -218,7 +218,7 @@ impl ShmLane {
             }
         };
         let len = header.len as usize;
-        if len > NARROW && !self.out.ring.is_wide(len) {
+        if len > NARROW && !self.out.ring.is_wide() {
             self.consider_wide();
         }
         let memory = &self.parts.memory;

@@ -14,13 +14,16 @@ use loom::thread;
 /// The word by which the receiver of a lane says that it polls.
 const DIRECT: usize = 8;
 
+/// The bytes of the payload ring: one long body, with what is before it.
+const ROOM: usize = 192;
+
 /// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
-    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: 128, low: 128, part: 128 }
+    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: ROOM, low: ROOM, part: 128 }
 }
 
 fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
-    Modelled::new(16 + SLOT * slots as usize + 128, fences)
+    Modelled::new(16 + SLOT * slots as usize + ROOM, fences)
 }
 
 fn push(producer: &mut Producer, lane: &Modelled, i: u8, len: usize) -> bool {
