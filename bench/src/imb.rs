@@ -89,7 +89,10 @@ fn ratios(results: &Results, operation: &str, way: &str) -> Vec<f64> {
     let row = row(operation);
     let sizes = results.sizes(&row);
     let launches = |way, size: &u64| results.launches(&row, *size, way);
-    let ratio = |((a, there), (b, here)): ((f64, _), (f64, _))| (there == here).then(|| (a / b).ln());
+    let ratio = |(a, b): (Option<(f64, _)>, Option<(f64, _)>)| {
+        let ((a, there), (b, here)) = a.zip(b)?;
+        (there == here).then(|| (a / b).ln())
+    };
     let logs: Vec<Vec<Option<f64>>> =
         sizes.iter().map(|s| launches(way, s).into_iter().zip(launches(WAYS[0], s)).map(ratio).collect()).collect();
     let rounds = logs.iter().map(Vec::len).min().unwrap_or(0);

@@ -1,5 +1,5 @@
 //! `make bench`: the library beside every MPI within one job, Open MPI over TCP, PVM, and what the machine gives, in
-//! turns. Prints tables, writes `target/bench/` and, when asked to, docs/performance.md.
+//! turns. Prints tables, writes `target/bench/` and, when asked to, docs/performance.md or docs/performance-busy.md.
 
 mod calls;
 mod choice;
@@ -34,8 +34,9 @@ fn main() -> ExitCode {
 
 fn bench(settings: &Settings) -> Result<(), String> {
     let started = Instant::now();
-    let machine = machine::Machine::look();
+    let machine = machine::Machine::look(settings.busy);
     println!("{machine}");
+    let _busy = settings.busy.then(machine::Busy::begin).transpose()?;
     let mut results = Results::default();
     let scene = Scene::new("bench");
     let pair = choice::pair(&scene, settings, &mut results)?;
@@ -49,9 +50,9 @@ fn bench(settings: &Settings) -> Result<(), String> {
             take_turns(&scene, settings, results, &all, rows, rounds);
         }
     };
-    turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(5, 2));
+    turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(20, 2));
     if settings.has("pingpong") {
-        turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(5, 2));
+        turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(20, 2));
     }
     turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
     turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));

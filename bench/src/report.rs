@@ -224,13 +224,18 @@ impl Report<'_> {
                 let shown = |n: &&str| !n.contains("again") && (speed || *n != "memcpy");
                 let names = self.names("pingpong").into_iter().filter(shown);
                 let lines: Vec<_> = names.map(|n| (n.to_owned(), points(n, speed))).collect();
-                write(&folder.join(format!("{name}.svg")), &picture::draw(title, &lines, bytes))?;
+                let picture = picture::draw(title, &lines, bytes);
+                write(&folder.join(format!("{name}.svg")), &picture)?;
+                if self.settings.record && !self.settings.busy {
+                    write(&root().join(format!("docs/{name}.svg")), &picture)?;
+                }
             }
         }
         let page = self.page();
         write(&folder.join("performance.md"), &page)?;
         if self.settings.record {
-            write(&root().join("docs/performance.md"), &page)?;
+            let name = if self.settings.busy { "performance-busy" } else { "performance" };
+            write(&root().join(format!("docs/{name}.md")), &page)?;
         }
         Ok(())
     }
@@ -250,9 +255,9 @@ impl Report<'_> {
         })
     }
 
-    /// What is committed as docs/performance.md.
+    /// What is committed as docs/performance.md or docs/performance-busy.md.
     fn page(&self) -> String {
-        let mut text = String::from(PREFACE);
+        let mut text = String::from(if self.settings.busy { BUSY_PREFACE } else { PREFACE });
         text += &format!(
             "\nMeasured on: {}{}. The library joins {} with {}.\n\n",
             self.machine,
@@ -281,11 +286,21 @@ impl Report<'_> {
     }
 }
 
+const BUSY_PREFACE: &str = "# How fast it is beside another program
+
+Written by `make bench BUSY=1 RECORD=1`: while all is measured, one more program computes on the core of the second rank, as an analysis or a
+compiler would. The rest is as in [performance.md](performance.md), where also each contestant is explained.
+";
+
 const PREFACE: &str = "# How fast it is
 
 Written by the bench itself: `make bench RECORD=1` on a quiet machine writes this page; `make bench` writes its like, all
 samples as JSON and pictures by size to `target/bench/`. `make bench QUICK=1` takes some 3 minutes; `ROWS=`, `MPIS=`,
-`PAIR=` and `ROUNDS=` choose. `scripts/provision bench` installs what it needs.
+`PAIR=` and `ROUNDS=` choose, and `BUSY=1` measures beside a busy core ([performance-busy.md](performance-busy.md)). `scripts/provision bench` installs what it needs.
+
+![Half a round trip by size, all contestants, both scales logarithmic](latency.svg)
+
+![Bandwidth of a ping-pong by size, all contestants, both scales logarithmic](bandwidth.svg)
 
 How it is measured. Two processes, each with all its threads on a core of its own, run the same loops in all cases: two
 ranks of one job under each MPI, two jobs of one rank under the library, two bare processes. A sample is the mean of as

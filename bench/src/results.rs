@@ -180,12 +180,13 @@ impl Results {
         })
     }
 
-    /// The median of each launch of one contestant, in their order, and its distance if it had one all the time and that is known.
-    pub fn launches(&self, row: &str, size: u64, who: &str) -> Vec<(f64, Option<Distance>)> {
+    /// The median of each launch of one contestant, in their order, and its distance if that is known; `None`: the distance changed.
+    pub fn launches(&self, row: &str, size: u64, who: &str) -> Vec<Option<(f64, Option<Distance>)>> {
         let boundary = self.boundary();
         let measured = self.values.get(&(row.to_owned(), size));
         let launches = measured.and_then(|m| m.launches.get(who)).into_iter().flatten();
-        launches.map(|one| (median(&one.samples), one.samples(boundary).next().and_then(|(_, at)| at))).collect()
+        let told = |one: &Launch| one.samples(boundary).next().map(|(_, at)| (median(&one.samples), at));
+        launches.map(told).collect()
     }
 
     /// All that is known of how far apart the cores were.
@@ -214,17 +215,22 @@ impl Results {
         [Distance::Near, Distance::Far].into_iter().filter_map(at).collect()
     }
 
-    /// Who was measured, but never at the distance at which a value is compared.
+    /// Who was measured, but never at the distance at which a value is compared: a line for each row.
     pub fn elsewhere(&self) -> Vec<String> {
         let boundary = self.boundary();
-        let mut all = Vec::new();
+        let mut all: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for ((row, size), measured) in &self.values {
-            let missing = measured.launches.keys().filter(|who| measured.of(who, boundary).is_empty());
-            all.extend(missing.map(|who| {
-                format!("{who}: {row}, {size}: never while the cores were as far apart as in the others' figures")
-            }));
+            for who in measured.launches.keys().filter(|who| measured.of(who, boundary).is_empty()) {
+                all.entry((who, row)).or_default().push(size.to_string());
+            }
         }
-        all
+        let told = |((who, row), sizes): ((&str, &str), Vec<String>)| {
+            format!(
+                "{who}: {row} ({}): never while the cores were as far apart as in the others' figures",
+                sizes.join(", ")
+            )
+        };
+        all.into_iter().map(told).collect()
     }
 
     pub fn unit(&self, row: &str) -> &str {
@@ -290,8 +296,10 @@ mod tests {
         assert_eq!(medians, [Some(8.5), Some(7.25), None, Some(3.0)], "5.0 was taken while the distance changed");
         assert_eq!(results.elsewhere().len(), 1);
         let far = Some(Distance::Far);
-        assert_eq!(results.launches("r", 8, "a"), [(5.0, Some(Distance::Near)), (8.0, far)]);
+        assert_eq!(results.launches("r", 8, "a"), [Some((5.0, Some(Distance::Near))), Some((8.0, far))]);
         assert_eq!(results.lines(), [(Distance::Near, 60.0), (Distance::Far, 290.0)]);
+        results.add("e", apart(&[6.0], &[60.0, 300.0]));
+        assert_eq!(results.launches("r", 8, "e"), [None]);
     }
 
     #[test]
@@ -312,7 +320,7 @@ mod tests {
         let figure = results.get("r", 8, "a").unwrap();
         assert_eq!(figure, Figure { median: 3.0, least: 2.0, largest: 4.0, best: 1.0 });
         assert_eq!(results.get("r", 9, "a"), None);
-        assert_eq!(results.launches("r", 8, "a"), [(2.0, None), (4.0, None), (3.0, None)]);
+        assert_eq!(results.launches("r", 8, "a"), [2.0, 4.0, 3.0].map(|us| Some((us, None))));
     }
 
     #[test]

@@ -8,7 +8,9 @@ pub const ROWS: [&str; 10] =
 
 pub struct Settings {
     pub quick: bool,
-    /// Whether docs/performance.md is written too.
+    /// Whether another program keeps a core busy all the time.
+    pub busy: bool,
+    /// Whether the page and its pictures are written to docs/ too.
     pub record: bool,
     rows: Vec<String>,
     pub mpis: Vec<&'static Mpi>,
@@ -16,6 +18,9 @@ pub struct Settings {
     pub pair: Option<(&'static Mpi, &'static Mpi)>,
     rounds: Option<usize>,
 }
+
+/// What is run beside a busy core, unless others are asked for.
+const ROWS_BESIDE: [&str; 3] = ["pingpong", "rate", "several"];
 
 /// How much of one launch: samples of each value, how long each lasts, the largest message.
 #[derive(Clone, Copy)]
@@ -46,7 +51,12 @@ fn mpi(name: &str) -> Result<&'static Mpi, String> {
 
 impl Settings {
     pub fn read() -> Result<Settings, String> {
-        let rows = words("ROWS");
+        let yes = |name| word(name).is_some_and(|v| v != "0");
+        let busy = yes("BUSY");
+        let mut rows = words("ROWS");
+        if busy && rows.is_empty() {
+            rows = ROWS_BESIDE.map(str::to_owned).to_vec();
+        }
         if let Some(wrong) = rows.iter().find(|r| !ROWS.contains(&r.as_str())) {
             return Err(format!("no row named {wrong}; there are {}", ROWS.join(", ")));
         }
@@ -58,14 +68,16 @@ impl Settings {
         };
         let rounds = word("ROUNDS").map(|r| r.parse().ok().filter(|r| *r > 0).ok_or("ROUNDS= takes a number"));
         let settings = Settings {
-            quick: word("QUICK").is_some_and(|v| v != "0"),
-            record: word("RECORD").is_some_and(|v| v != "0"),
+            quick: yes("QUICK"),
+            busy,
+            record: yes("RECORD"),
             rows,
             mpis: if named.is_empty() { MPIS.to_vec() } else { named },
             pair,
             rounds: rounds.transpose()?,
         };
-        if settings.record && (settings.quick || !settings.is_whole()) {
+        let is_page = settings.is_whole() || busy && settings.rows == ROWS_BESIDE;
+        if settings.record && (settings.quick || !is_page) {
             return Err("RECORD= is for a whole run, without QUICK=, ROWS= and MPIS=".into());
         }
         Ok(settings)
@@ -94,7 +106,7 @@ impl Settings {
         if self.quick {
             Effort { samples: 3, slice_ms: 3, most: 16 << 20 }
         } else {
-            Effort { samples: 7, slice_ms: 10, most: 64 << 20 }
+            Effort { samples: 3, slice_ms: 5, most: 64 << 20 }
         }
     }
 }
