@@ -46,7 +46,8 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
         }
     }
     inter::settle_twins();
-    claim::give_back_all();
+    // By the couplings, operators find this process while it delivers.
+    claim::give_back_names();
     progress::clear();
     if let Some(node) = Node::started() {
         let lost = node.part(DRAIN);
@@ -54,6 +55,7 @@ unsafe extern "C" fn finalizing(_comm: u64, _keyval: c_int, _value: *mut c_void,
             base::log!(Error, "{lost} processes of other jobs did not acknowledge everything before MPI_Finalize");
         }
         summary::end(node);
+        claim::give_back_all();
         node.shut();
     }
     0

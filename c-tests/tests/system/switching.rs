@@ -147,6 +147,30 @@ fn an_operator_changes_what_carries_the_messages() {
     }
 }
 
+/// A job that is in MPI_Finalize, and there waits for a held process to take its data, is found by its operator, who gives that process up
+/// when it has died.
+#[test]
+fn a_job_that_waits_in_its_end_can_be_told_to_give_up() {
+    for (a, b) in Mpi::couples() {
+        let scene = Scene::new(format!("{} ends while {} is held", a.name, b.name));
+        let signs = ["held", "end"].map(|name| scene.path(name).to_str().expect("plain text").to_owned());
+        let start = |mpi, mine: &str, theirs: &str| {
+            scene.start(Launch::new(mpi, 1, "ending", &[mine, theirs, &signs[0], &signs[1]]))
+        };
+        let [mut air, _ocean] = [start(a, "air", "ocean"), start(b, "ocean", "air")];
+        let joined = || ["air", "ocean"].iter().all(|name| ctl(&scene, None, &[name, "lanes"]).status.success());
+        scene.require(wait_until(LIMIT, joined), "both are joined");
+        let pid = json(&scene, "ocean").0["processes"][0]["pid"].as_i64().expect("a pid") as i32;
+        order(&scene, &["ocean", "hold"]);
+        fs::write(&signs[0], "").expect("a sign");
+        let waits = || json(&scene, "air").0["processes"][0].to_string().contains("MPI_Finalize");
+        scene.require(wait_until(LIMIT, waits), "it is seen in its end");
+        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
+        order(&scene, &["air", "give-up", "ocean"]);
+        scene.require(wait_until(LIMIT, || air.poll().is_some()), "it ends");
+    }
+}
+
 /// An order for a pair whose other process is stopped is told as one that stands, and is obeyed soon after that one goes on.
 #[test]
 fn an_order_waits_for_a_stopped_partner() {

@@ -159,7 +159,12 @@ fn may_tell(held: &[Weak<Name>]) -> bool {
     held.iter().filter_map(Weak::upgrade).filter(|name| name.is_coupling).count() < MAX_COUPLINGS
 }
 
-/// Gives back all names that are still held, in MPI_Finalize.
+/// Gives back all names of jobs that are still held, in MPI_Finalize: others may have them.
+pub fn give_back_names() {
+    give_back(|name| !name.is_coupling);
+}
+
+/// Gives back all that is still held, at the end of MPI_Finalize.
 pub fn give_back_all() {
     give_back(|_| true);
 }
@@ -178,7 +183,7 @@ pub fn give_back_before_end() {
     let (done, given_back) = mpsc::channel();
     let work = move || {
         leave_sign();
-        give_back(|name| !name.is_coupling);
+        give_back_names();
         // Nobody may wait for it any more.
         let _ = done.send(());
     };
