@@ -24,6 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+/// A lane that says nothing for some 10 s is given up; so that never happens to one that stands, in nanoseconds.
+const MUTE: u64 = 8_000_000_000;
+
 /// What the threads that exchange messages tell.
 #[derive(Default)]
 struct Told {
@@ -266,7 +269,9 @@ fn main() {
         until("it is settled", settled);
         lasted.set(begun.elapsed());
         trips(2);
-        told.longest.load(Ordering::Relaxed).saturating_sub(usual.get())
+        let longest = told.longest.load(Ordering::Relaxed);
+        assert!(longest < MUTE, "a round trip took {} s: a lane had fallen silent", longest / 1_000_000_000);
+        longest.saturating_sub(usual.get())
     };
     let now = |word: &str| a.node.inspect(|core| core.switch(|_, _| true, word)).expect("a transport");
     let mut planned = |beside: &str| {

@@ -15,6 +15,7 @@ use crate::state::waits::About;
 use crate::sys::{forked, watch_forks};
 use crate::thread::Background;
 use crate::wait::Phase;
+use crate::waits::PUBLISH_AFTER;
 use crate::watch::Watch;
 use crate::{Config, Contact, Contacts, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
@@ -520,8 +521,10 @@ impl Node {
     /// the wait goes on until `end`.
     fn settle_down(&self, limit: Duration, end: Instant, left: impl Fn(&mut Core) -> usize) -> usize {
         let mut last = (usize::MAX, usize::MAX, (u64::MAX, u64::MAX, 0));
-        loop {
-            let deadline = Instant::now() + limit;
+        let (began, mut number) = (Instant::now(), None);
+        let left = loop {
+            let is_known = number.is_some();
+            let deadline = Instant::now() + if is_known { limit } else { PUBLISH_AFTER };
             let moved = self.wait_until(
                 &mut || false,
                 |core| {
@@ -530,14 +533,22 @@ impl Node {
                 },
                 Some(deadline),
             );
+            if is_known || began.elapsed() >= PUBLISH_AFTER {
+                number = Some(self.with(|core| core.count_end(number, began)));
+            }
             match moved {
-                Some((0, ..)) => return 0,
+                Some((0, ..)) => break 0,
                 Some(now) => last = now,
+                None if !is_known => (),
                 None if self.with(|core| core.session.tell_held(core.now())) => (),
                 None if Instant::now() < end && self.with(|core| core.session.tell_unreached()) => (),
-                None => return last.0,
+                None => break last.0,
             }
+        };
+        if let Some(number) = number {
+            self.with(|core| core.waits.entered.remove(&number));
         }
+        left
     }
 
     /// For tests: runs `f` under the lock.

@@ -69,9 +69,14 @@ impl Core {
         let mut found = false;
         for bit in bits.drain(..) {
             for i in (bit as usize..self.session.pairs_made()).step_by(DOORBELLS as usize) {
-                if (self.has_input(i) || self.session.pair(i).is_leaving()) && self.read(i) {
+                let leaves = self.session.pair(i).is_leaving();
+                if (self.has_input(i) || leaves) && self.read(i) {
                     found = true;
                     self.promote(i);
+                }
+                if leaves {
+                    // The pair's next lane was read too, and may have got another descriptor, by which it wakes who sleeps.
+                    self.update_watched(i);
                 }
             }
         }

@@ -123,6 +123,23 @@ impl Core {
         self.waits.waited.add(whom, time);
     }
 
+    /// Counts the wait of MPI_Finalize up to now, and enters it first, if it has no number yet. Returns its number.
+    pub(crate) fn count_end(&mut self, number: Option<u64>, since: Instant) -> u64 {
+        let number = number.unwrap_or_else(|| self.enter_wait(About::end(self.operations.forgotten.clone()), since));
+        let Some(Entered { about, counted, .. }) = self.waits.entered.get_mut(&number) else { return number };
+        let (about, before) = (about.clone(), counted.take());
+        let now = Instant::now();
+        let from = before.map_or(since, |(from, whom)| {
+            self.count_wait(&whom, now.saturating_duration_since(from));
+            now
+        });
+        let whom = self.whom(&about);
+        if let Some(wait) = self.waits.entered.get_mut(&number) {
+            wait.counted = Some((from, whom));
+        }
+        number
+    }
+
     /// How long calls have waited, those that wait now with them.
     pub(crate) fn waited(&self, now: Instant) -> Waited {
         let mut all = self.waits.waited.clone();
@@ -148,6 +165,9 @@ impl Core {
         }
         if let Some((inter, source, _)) = about.probe {
             peers.extend(self.session.sources(inter, source).into_iter().map(|i| PeerId(i as u32)));
+        }
+        if about.deliveries {
+            peers.extend(self.session.owing().map(|i| PeerId(i as u32)));
         }
         peers
     }

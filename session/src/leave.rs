@@ -112,9 +112,14 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// How many pairs, other than those whose process is gone, have something that is not delivered yet.
+    /// The pairs, other than those whose process is gone, that have something that is not delivered yet.
+    pub fn owing(&self) -> impl Iterator<Item = usize> {
+        self.pairs.iter().filter(|(_, p)| p.gone().is_none() && p.owes()).map(|(i, _)| i)
+    }
+
+    /// How many these are.
     pub fn unacknowledged(&self) -> usize {
-        self.pairs.iter().filter(|(_, p)| p.gone().is_none() && p.owes()).count()
+        self.owing().count()
     }
 
     /// How many bytes all paths keep until they are acknowledged.

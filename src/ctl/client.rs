@@ -36,7 +36,7 @@ const SLICE: Duration = Duration::from_millis(50);
 #[derive(clap::Args, Clone)]
 pub struct Job {
     /// The name of the job
-    #[arg(value_parser = job_name)]
+    #[arg(value_parser = job_name, allow_hyphen_values = true)]
     name: String,
     /// Where its name is, instead of MPI_CONNECT_NAMING or the user's private folder
     #[arg(long, value_name = "URL", global = true)]

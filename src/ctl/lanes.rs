@@ -39,8 +39,8 @@ pub fn notes(sample: &Sample) -> Vec<String> {
         format!("{} of '{}': {word}{hint}{why}", ranks_in_words(ranks), printable(&sample.job))
     };
     let told = [
-        (Holding::Closing, "is being held: not all of its connections are closed"),
-        (Holding::Held, "held: it waits for resume"),
+        (Holding::Closing, "is being held: connections are still open, or its function for a hold runs"),
+        (Holding::Held, "held, until it has come back"),
     ];
     let held = told.into_iter().filter_map(|(hold, what)| {
         let ranks: Vec<u32> = sample.reports().filter(|(_, one)| one.hold == hold).map(|(rank, _)| rank).collect();
@@ -214,7 +214,11 @@ mod tests {
             report.hold = Holding::Held;
         }
         assert_eq!(json(&all, None)["processes"][0]["state"], "held");
-        assert!(table(&all, None).contains("\nrank 0 of 'air': held: it waits for resume\n"), "{}", table(&all, None));
+        assert!(
+            table(&all, None).contains("\nrank 0 of 'air': held, until it has come back\n"),
+            "{}",
+            table(&all, None)
+        );
     }
 
     #[test]

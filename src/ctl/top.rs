@@ -381,8 +381,9 @@ impl Screen {
     /// The screen as text, as high as it has lines.
     fn text(&self, width: u16) -> String {
         let lines = self.looks.as_ref().map_or(1, |(look, before)| {
+            // Two for the head, one behind the jobs, heads of two tables, and at least one line of pairs.
             6 + self.jobs(look, before.as_ref()).len()
-                + self.pairs(look, before.as_ref()).len()
+                + self.pairs(look, before.as_ref()).len().max(1)
                 + self.notes(look).len()
         });
         let size = TestBackend::new(width.max(40), lines.min(1000) as u16);
@@ -424,7 +425,11 @@ fn jobs_table(rows: &[Vec<String>], width: usize) -> Table<'static> {
         order: &[&[0], &[2, 3], &[4, 5], &[1]],
         last: None,
     };
-    let shown = columns.fit(rows, width);
+    let mut rows = rows.to_vec();
+    let names: Vec<String> = rows.iter().map(|row| format!("{} ", row[0])).collect();
+    let short = peers(&names, (width / 4).max(20), width.saturating_sub(12));
+    rows.iter_mut().zip(short).for_each(|(row, name)| row[0] = name.trim_end().into());
+    let shown = columns.fit(&rows, width);
     table(&columns, &shown, rows.iter().map(|cells| row(cells.clone(), &shown)))
 }
 
@@ -494,6 +499,28 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("ocean: rank 0 waits") && text.contains("rank 1 of 'air': not answering"), "{text}");
+    }
+
+    #[test]
+    fn what_there_is_of_a_job_without_pairs_is_shown_and_long_names_are_shortened() {
+        let mut screen = Screen::new("air", 2.0);
+        let mut alone = look(10);
+        let waits: usize = alone.job.reports().map(|(_, report)| report.waits.len()).sum();
+        assert!(waits > 0);
+        alone.others.clear();
+        for outcome in &mut alone.job.outcomes {
+            if let What::Report(report) = &mut outcome.what {
+                report.pairs.clear();
+            }
+        }
+        screen.come(News::Look(Ok(alone)));
+        let text = screen.text(120);
+        assert_eq!(text.matches("air: rank").count(), waits, "{text}");
+        let rows = vec![[&"n".repeat(255), "1 shm", "1/s", "2/s", "3 %", "4 %"].map(String::from).to_vec()];
+        let mut terminal = ratatui::Terminal::new(TestBackend::new(120, 2)).unwrap();
+        let drawn = terminal.draw(|frame| frame.render_widget(jobs_table(&rows, 120), frame.area())).unwrap();
+        let text = super::text(drawn.buffer);
+        assert!(text.contains('…') && text.contains("4 %"), "{text}");
     }
 
     #[test]

@@ -122,6 +122,8 @@ pub(crate) enum NotKept {
     Commands,
     /// No thread could be started that brings it.
     NoThread,
+    /// This process ends, so nothing is brought any more.
+    Ending,
 }
 
 impl fmt::Display for NotKept {
@@ -131,6 +133,7 @@ impl fmt::Display for NotKept {
             NotKept::Processes => write!(f, "commands are kept for {MOST_LATE} others already")?,
             NotKept::Commands => write!(f, "{MOST_LATE_EACH} commands wait for it already")?,
             NotKept::NoThread => f.write_str("no thread could be started that brings the command later")?,
+            NotKept::Ending => return f.write_str("the process that would bring the command later is in MPI_Finalize"),
         }
         f.write_str(": give the command again when it goes on")
     }
@@ -376,7 +379,10 @@ impl Desk {
     /// begin with that.
     pub(crate) fn bring_later(&self, to: (u64, u32), contact: &Contact, request: Request) -> Result<bool, NotKept> {
         let mut state = self.lock();
-        if state.late.len() >= MOST_LATE && !state.late.contains_key(&to) || self.is_closing() {
+        if self.is_closing() {
+            return Err(NotKept::Ending);
+        }
+        if state.late.len() >= MOST_LATE && !state.late.contains_key(&to) {
             return Err(NotKept::Processes);
         }
         let new = || Late { contact: contact.clone(), since: Instant::now(), requests: VecDeque::new() };

@@ -227,8 +227,12 @@ fn lead(
     };
     let request = Request { serial, members, ..request };
     let (_, mut outcomes) = pass_on(shared, desk, request, (incarnation, secret), own, visit);
+    // Some may have left meanwhile.
+    let left = desk.left(incarnation);
+    outcomes.retain(|outcome| matches!(outcome.what, What::Done(_)) || !left.contains(&outcome.rank));
+    let known: BTreeSet<u32> = outcomes.iter().map(|outcome| outcome.rank).collect();
     let has_left = |rank| Outcome { rank, what: What::Left("it has called MPI_Finalize".into()) };
-    outcomes.extend(left.into_iter().map(has_left));
+    outcomes.extend(left.into_iter().filter(|rank| !known.contains(rank)).map(has_left));
     outcomes.sort_by_key(|outcome| outcome.rank);
     let answer = Answer::Outcomes { repeated: false, outcomes };
     if changes {

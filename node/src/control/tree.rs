@@ -151,11 +151,12 @@ pub(crate) fn reach(
     // The time is over. Those that have got the command may still do it; the others are to get it.
     for child in children {
         let has_it = matches!(&child.state, State::Asked(stream) if !stream.has_output());
-        for member in std::iter::once(&child.member).chain(&child.below) {
-            outcomes.insert(member.rank, What::NotAnswering);
-            if !has_it {
-                later.push(member.rank);
-            }
+        // It has proved itself a moment ago, and is at work on it.
+        let of_itself = if has_it { What::UnderWay(String::new()) } else { What::NotAnswering };
+        outcomes.insert(child.member.rank, of_itself);
+        outcomes.extend(child.below.iter().map(|member| (member.rank, What::NotAnswering)));
+        if !has_it {
+            later.extend(std::iter::once(&child.member).chain(&child.below).map(|member| member.rank));
         }
     }
     for member in waiting.iter().flatten() {

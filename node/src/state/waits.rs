@@ -15,6 +15,8 @@ pub struct About {
     pub ops: Vec<OpId>,
     /// The message that a probe looks for.
     pub probe: Option<(InterId, Source, Tag)>,
+    /// All processes that have not acknowledged what was sent to them.
+    pub deliveries: bool,
     /// Something else, in words: `for job 'ocean'`.
     pub else_for: Option<String>,
 }
@@ -27,7 +29,13 @@ impl About {
 
     /// A call that waits for several operations.
     pub fn ops(call: &'static str, ops: Vec<OpId>) -> About {
-        About { call, ops, probe: None, else_for: None }
+        About { call, ops, probe: None, deliveries: false, else_for: None }
+    }
+
+    /// MPI_Finalize, while it delivers what these operations and those before them have sent.
+    pub(crate) fn end(ops: Vec<OpId>) -> About {
+        let what = "for other processes to take what was sent to them".into();
+        About { deliveries: true, else_for: Some(what), ..About::ops("MPI_Finalize", ops) }
     }
 
     /// A call that waits for a message without receiving it.

@@ -217,7 +217,7 @@ impl<'a> Moving<'a> {
         let name = &self.inter.remote.name;
         let about = |_: &mut node::Core| {
             let else_for = Some(format!("for a file of job '{name}'"));
-            Some(About { call: self.call, ops: Vec::new(), probe: None, else_for })
+            Some(About { else_for, ..About::ops(self.call, Vec::new()) })
         };
         wait(self.node, &about, |_| aside.is_over().then_some(()));
         aside.join().ok_or_else(|| Failure::new(Class::Intern, "the thread of the file has ended early"))
