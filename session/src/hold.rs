@@ -73,7 +73,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         if says_again {
             holding.again = now + SAY_AGAIN;
         }
-        if is_late || self.is_heard_by_all() && !self.is_parting() {
+        if is_late || self.untold().next().is_none() && !self.is_parting() {
             return self.close_all(now);
         }
         if says_again {
@@ -84,15 +84,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// The processes that have not heard that this one goes away, also those that cannot hear it now since they are held themselves.
+    /// The processes that have not heard yet that this one goes away.
     pub fn untold(&self) -> impl Iterator<Item = ProcId> {
-        let untold = self.pairs.iter().filter(|(_, pair)| pair.is_to_hear && pair.gone().is_none());
+        let untold = self.pairs.iter().filter(|(_, pair)| pair.can_hear() && pair.gone().is_none());
         untold.map(|(_, pair)| pair.remote())
-    }
-
-    /// Whether all that can hear it have.
-    fn is_heard_by_all(&self) -> bool {
-        !self.pairs.iter().any(|(_, pair)| pair.can_hear() && pair.gone().is_none())
     }
 
     /// Whether another process that goes away has not closed its lane yet: it waits for the word that it was heard.

@@ -307,8 +307,8 @@ impl<L> Pair<L> {
         self.evidence.away
     }
 
-    /// Whether the other side may still hear that this process goes away. One that goes away itself, and is not connected any more,
-    /// does not hear.
+    /// Whether the other side is still to hear that this process goes away. One that goes away itself, and is not connected any
+    /// more, does not hear.
     pub(crate) fn can_hear(&self) -> bool {
         self.is_to_hear && (self.lane().is_some() || !self.is_away())
     }
