@@ -125,7 +125,7 @@ faults: provision all
 	@FAULTS="$(FAULTS)" SEED="$(SEED)" LONGEST="$(LONGEST)" AT_ONCE="$(AT_ONCE)" ACT="$(ACT)" RECORD="$(RECORD)" \
 	    $(CARGO) run -q -p mpi-connect-c-tests --bin faults
 
-# How fast it is, beside the MPIs' own messages: about 30 minutes on a quiet machine, QUICK=1 some 3. ROWS=, MPIS=, PAIR=
+# How fast it is, beside the MPIs' own messages: about 20 minutes on a quiet machine, QUICK=1 some 3. ROWS=, MPIS=, PAIR=
 # and ROUNDS= choose (bench/src/settings.rs); BUSY=1 has a core busy meanwhile. RECORD=1 writes docs/performance.md, or with BUSY=1
 # docs/performance-busy.md.
 bench: all

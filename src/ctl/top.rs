@@ -254,7 +254,7 @@ impl Screen {
         ];
         let [of_jobs, of_pairs, of_notes] = Layout::vertical(heights).areas(rest);
         frame.render_widget(self.head(look, head.width.into()), head);
-        frame.render_widget(jobs_table(&jobs, of_jobs.width.into()), of_jobs);
+        frame.render_widget(jobs_table(jobs, of_jobs.width.into()), of_jobs);
         let pairs = self.pairs(look, before.as_ref());
         // No further than that the last one is seen; all of them, where there is room.
         let rows = usize::from(of_pairs.height).saturating_sub(1).max(1);
@@ -418,19 +418,23 @@ fn table(
     Table::new(rows, widths).header(row(heads, shown).style(BOLD))
 }
 
-fn jobs_table(rows: &[Vec<String>], width: usize) -> Table<'static> {
+/// Names of peers, shortened for a table of this width.
+fn short(all: &[String], width: usize) -> Vec<String> {
+    peers(all, (width / 4).max(20), width.saturating_sub(12))
+}
+
+fn jobs_table(mut rows: Vec<Vec<String>>, width: usize) -> Table<'static> {
     let columns = Columns {
         heads: &["JOINED WITH", "PAIRS OVER", "SENT", "RECEIVED", "WAITS HERE", "WAITS THERE"],
         least: &[0; 6],
         order: &[&[0], &[2, 3], &[4, 5], &[1]],
         last: None,
     };
-    let mut rows = rows.to_vec();
+    // A name without a rank behind it.
     let names: Vec<String> = rows.iter().map(|row| format!("{} ", row[0])).collect();
-    let short = peers(&names, (width / 4).max(20), width.saturating_sub(12));
-    rows.iter_mut().zip(short).for_each(|(row, name)| row[0] = name.trim_end().into());
+    rows.iter_mut().zip(short(&names, width)).for_each(|(row, name)| row[0] = name.trim_end().into());
     let shown = columns.fit(&rows, width);
-    table(&columns, &shown, rows.iter().map(|cells| row(cells.clone(), &shown)))
+    table(&columns, &shown, rows.into_iter().map(|cells| row(cells, &shown)))
 }
 
 /// The pairs from this one on.
@@ -443,8 +447,7 @@ fn pairs_table(rows: Vec<(Style, Vec<String>)>, from: usize, width: usize) -> Ta
     };
     let (styles, mut cells): (Vec<Style>, Vec<Vec<String>>) = rows.into_iter().unzip();
     let all: Vec<String> = cells.iter().map(|row| row[1].clone()).collect();
-    let short = peers(&all, (width / 4).max(20), width.saturating_sub(12));
-    cells.iter_mut().zip(short).for_each(|(row, peer)| row[1] = peer);
+    cells.iter_mut().zip(short(&all, width)).for_each(|(row, peer)| row[1] = peer);
     let shown = columns.fit(&cells, width);
     let rows = cells.into_iter().zip(styles).skip(from).map(|(cells, style)| row(cells, &shown).style(style));
     table(&columns, &shown, rows)
@@ -518,7 +521,7 @@ mod tests {
         assert_eq!(text.matches("air: rank").count(), waits, "{text}");
         let rows = vec![[&"n".repeat(255), "1 shm", "1/s", "2/s", "3 %", "4 %"].map(String::from).to_vec()];
         let mut terminal = ratatui::Terminal::new(TestBackend::new(120, 2)).unwrap();
-        let drawn = terminal.draw(|frame| frame.render_widget(jobs_table(&rows, 120), frame.area())).unwrap();
+        let drawn = terminal.draw(|frame| frame.render_widget(jobs_table(rows, 120), frame.area())).unwrap();
         let text = super::text(drawn.buffer);
         assert!(text.contains('…') && text.contains("4 %"), "{text}");
     }
