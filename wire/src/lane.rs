@@ -17,7 +17,8 @@ use std::time::Duration;
 pub struct Caps {
     /// The lane keeps the order of frames, and loses none as long as it lives.
     pub reliable: bool,
-    /// Frames may be lost when the lane dies. So the path retains them until they are acknowledged.
+    /// Frames may be lost when the lane dies. So the path retains them until they are acknowledged. A lane without it need not carry
+    /// the acknowledgement in the header of a MSG.
     pub needs_retention: bool,
     /// This process can read the memory of the other one.
     pub get: bool,

@@ -471,7 +471,7 @@ impl Path {
                 } else {
                     self.out.handed_over();
                 }
-                self.inc.ack_sent();
+                self.msg_taken(generation);
             }
             Some(Choice::Ack) => {
                 self.out.ask = false;
@@ -489,6 +489,14 @@ impl Path {
                 self.out.bulk.pop_front();
             }
             None => {}
+        }
+    }
+
+    /// A lane took a MSG, which carries an acknowledgement if the lane needs retention.
+    #[inline]
+    fn msg_taken(&mut self, generation: u16) {
+        if self.needs_retention(generation) {
+            self.inc.ack_sent();
         }
     }
 
@@ -535,7 +543,6 @@ impl Path {
         let taken = lane.try_send_by(&header, fill) == Sent::Taken;
         if taken {
             self.out.handed_over_directly();
-            self.inc.ack_sent();
         }
         taken
     }
@@ -549,7 +556,7 @@ impl Path {
         }
         let taken = lane.try_send_with(&self.next_msg(active.generation, len), fill) == Sent::Taken;
         if taken {
-            self.inc.ack_sent();
+            self.msg_taken(active.generation);
         }
         taken
     }
@@ -573,7 +580,7 @@ impl Path {
         let taken = lane.try_send(mem, &header, Payload::Bytes(body)) == Sent::Taken;
         if taken {
             self.out.cursor += 1;
-            self.inc.ack_sent();
+            self.msg_taken(active.generation);
         }
         taken
     }

@@ -407,6 +407,35 @@ fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
     assert!(a.all_acknowledged());
 }
 
+/// What a lane of shared memory delivers: a MSG without an acknowledgement.
+fn shared(mut frames: Vec<Frame>) -> Vec<Frame> {
+    frames.iter_mut().filter(|(header, _)| header.kind == Kind::Msg).for_each(|(header, _)| header.b = 0);
+    frames
+}
+
+/// Programs that send something for each message that comes.
+#[test]
+fn a_move_to_a_lane_that_carries_no_acknowledgement_in_a_msg_ends() {
+    let (mut a, mut b) = pair();
+    a.send(vec![0]);
+    let before = drain(&mut a, 1);
+    a.switch(2, Caps::SHARED).unwrap();
+    b.switch(2, Caps::SHARED).unwrap();
+    feed(&mut b, &before).unwrap();
+    feed(&mut b, &drain(&mut a, 1)).unwrap();
+    feed(&mut a, &drain(&mut b, 1)).unwrap();
+    // The other side has sent something before it answers.
+    let mut sent = 0;
+    while sent < 200 && !a.all_acknowledged() {
+        a.send(vec![1]);
+        feed(&mut b, &shared(drain(&mut a, 2))).unwrap();
+        b.send(vec![2]);
+        feed(&mut a, &shared(drain(&mut b, 2))).unwrap();
+        sent += 1;
+    }
+    assert!(sent < 10, "{} are not acknowledged", a.unacknowledged());
+}
+
 /// One frame alone.
 fn only(mut frames: Vec<Frame>) -> Frame {
     assert_eq!(frames.len(), 1, "{frames:?}");

@@ -78,11 +78,14 @@ impl SharedLane {
             self.refused = true;
             return Sent::NoRoom;
         }
+        let mut header = *header;
         if header.kind == Kind::Msg {
             tx.next = header.a + 1;
+            // As on the real one.
+            header.b = 0;
         }
         self.written += body.len() as u64 + 1;
-        tx.frames.push_back((*header, body));
+        tx.frames.push_back((header, body));
         Sent::Taken
     }
 }
