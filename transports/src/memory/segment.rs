@@ -128,13 +128,6 @@ impl SegmentView for Segment {
 
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn expect_store(&self, at: usize) {
-        // SAFETY: only a hint, for a word within the mapping; a processor without this instruction ignores it.
-        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) self.word(at).as_ptr(), options(nostack, preserves_flags)) };
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
     fn expect_load(&self, at: usize) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: only a hint, for a word within the mapping.

@@ -28,9 +28,6 @@ pub(crate) trait SegmentView {
     /// A hint that these bytes, at whole pages, will be used, so their memory is to be provided and mapped.
     fn populate(&self, _at: usize, _len: usize) {}
 
-    /// A hint that this word will be written soon.
-    fn expect_store(&self, _at: usize) {}
-
     /// A hint that this word will be read soon.
     fn expect_load(&self, _at: usize) {}
 

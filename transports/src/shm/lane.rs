@@ -27,7 +27,7 @@ use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 const FIRST_PIECE: u64 = 8 << 10;
 pub(super) const CHUNK: u64 = 64 << 10;
 
-/// The bytes of a part of a MSG: see [`PART`]. Below twice this, a body is written as a whole.
+/// The bytes of a part of a MSG: see [`PART`]. Below three times this, a body is written as a whole.
 const SHARE: usize = 8 << 10;
 
 /// The bytes of a payload ring that are used first.
