@@ -2,9 +2,10 @@
 
 use crate::calls::Calls;
 use crate::contestant::{Contestant, ENCRYPTED, ENCRYPTED_AGAIN, SHM, SHM_AGAIN, TCP, TCP_AGAIN, TLS};
-use crate::results::{Figure, Results, is_rate};
+use crate::results::{Distance, Figure, Results, is_rate};
 use crate::table::{Table, bytes, number};
 use crate::{imb, several};
+use std::fmt;
 
 pub struct Claim {
     pub what: String,
@@ -221,27 +222,50 @@ fn within(what: String, with: &str, most: f64, ratio: impl Fn(&str, fn(Figure) -
     }
 }
 
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, bound) = match self {
+            Wanted::AtMost(most) => ("<=", most),
+            Wanted::AtLeast(least) => (">=", least),
+        };
+        write!(f, "{sign} {}", format!("{bound:.3}").trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+fn or_not(value: Option<f64>) -> String {
+    value.map_or("-".into(), number)
+}
+
 pub fn table(claims: &[Claim]) -> Table {
     let mut table = Table::new(
         "Aims, and what was reached",
         &["", "against", "ratio", "of the best", "wanted", "again", "reached"],
     );
-    let bound = |value: f64| format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned();
-    let or_not = |value: Option<f64>| value.map_or("-".into(), number);
     for claim in claims {
-        let wanted = match claim.wanted {
-            Wanted::AtMost(most) => format!("<= {}", bound(most)),
-            Wanted::AtLeast(least) => format!(">= {}", bound(least)),
-        };
         table.rows.push(vec![
             claim.what.clone(),
             claim.with.clone(),
             or_not(claim.ratio),
             or_not(claim.best),
-            wanted,
+            claim.wanted.to_string(),
             or_not(claim.chance),
             claim.verdict().into(),
         ]);
+    }
+    table
+}
+
+/// The aims by where the cores were, of what was measured in both places. Empty, if there was one place only.
+pub fn by_distance(results: &Results, who: &[Contestant]) -> Table {
+    let head = ["", "wanted", "near: against", "ratio", "reached", "far: against", "ratio", "reached"];
+    let mut table = Table::new("The same by where the cores were", &head);
+    if results.lines().len() == 2 {
+        let [near, far] = [Distance::Near, Distance::Far].map(|at| claims(&results.at(at), who, None));
+        let both = near.iter().zip(&far).filter(|(near, far)| near.what == far.what);
+        for (near, far) in both.filter(|(near, far)| near.ratio.is_some() && far.ratio.is_some()) {
+            let cells = [near, far].map(|c| [c.with.clone(), or_not(c.ratio), c.verdict().into()]);
+            table.rows.push([vec![near.what.clone(), near.wanted.to_string()], cells.concat()].concat());
+        }
     }
     table
 }

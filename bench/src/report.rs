@@ -126,6 +126,7 @@ impl Report<'_> {
     fn tables(&self) -> Vec<Table> {
         let speed = |size, us: f64, _: &str| Some(number(size as f64 / us / 1000.0));
         let all = [
+            claims::by_distance(self.results, self.who),
             self.by_size("Half round trip, µs", 0, |_, us, _| Some(number(us))),
             self.by_size("Bandwidth of that, GB/s", LEAST_SPEED, speed),
             self.ratios(),
@@ -310,6 +311,6 @@ the median. `again` is the library a second time, as if it were another contesta
 the first is chance, and an aim that is missed or reached by less is marked so. Memory is touched before, and used again
 and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
 from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
-contestants met (at the same distance, the one with more samples). The library joins the two MPIs that PAIR= says, or of those of today (all but
+contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
 LAM) the pair that is fastest at 8 bytes in a short trial.
 ";

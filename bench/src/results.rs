@@ -233,6 +233,23 @@ impl Results {
         all.into_iter().map(told).collect()
     }
 
+    /// What was measured at this distance alone, of the values whose distance is known.
+    pub fn at(&self, wanted: Distance) -> Results {
+        let boundary = self.boundary();
+        let of = |launch: &Launch| {
+            let samples: Vec<f64> =
+                launch.samples(boundary).filter(|(_, at)| *at == Some(wanted)).map(|(sample, _)| sample).collect();
+            (!samples.is_empty()).then_some(Launch { samples, apart: Vec::new() })
+        };
+        let each = |measured: &Measured| {
+            let launches = measured.launches.iter();
+            let launches = launches.map(|(who, all)| (who.clone(), all.iter().filter_map(of).collect::<Vec<_>>()));
+            Measured { unit: measured.unit.clone(), launches: launches.filter(|(_, all)| !all.is_empty()).collect() }
+        };
+        let values = self.values.iter().map(|(value, measured)| (value.clone(), each(measured)));
+        Results { values: values.filter(|(_, measured)| !measured.launches.is_empty()).collect(), ..Results::default() }
+    }
+
     pub fn unit(&self, row: &str) -> &str {
         self.values.iter().find(|((r, _), _)| r == row).map_or("", |(_, m)| &m.unit)
     }
@@ -298,6 +315,9 @@ mod tests {
         let far = Some(Distance::Far);
         assert_eq!(results.launches("r", 8, "a"), [Some((5.0, Some(Distance::Near))), Some((8.0, far))]);
         assert_eq!(results.lines(), [(Distance::Near, 60.0), (Distance::Far, 290.0)]);
+        let near = results.at(Distance::Near);
+        let medians = ["a", "b", "c", "d"].map(|who| near.get("r", 8, who).map(|f| f.median));
+        assert_eq!(medians, [Some(1.0), None, Some(1.5), None], "nobody knows where d was measured");
         results.add("e", apart(&[6.0], &[60.0, 300.0]));
         assert_eq!(results.launches("r", 8, "e"), [None]);
     }
