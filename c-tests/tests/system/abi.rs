@@ -5,7 +5,7 @@
 mod constants;
 
 use base::Family;
-use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, library, root, target};
+use c_tests::{Done, Figure, Launch, Library, MPIS, Mpi, Scene, library, root};
 use constants::{Row, Value};
 use mpi_connect::abi::{Count, FAMILIES, Traits};
 use std::collections::BTreeSet;
@@ -29,11 +29,10 @@ fn family(mpi: &Mpi) -> (usize, &'static Traits) {
     FAMILIES.iter().copied().enumerate().find(|(_, f)| f.which == mpi.family).expect("a family of that name")
 }
 
-fn compile(mpi: &Mpi, options: &[&str], source: &str, name: &str) -> Result<Output, String> {
-    let folder = target().join("c-tests").join(mpi.name);
-    std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let file = folder.join(name).with_extension("c");
-    std::fs::write(&file, source).expect("a file in it");
+/// In the scene's own folder: another test may use its like while this one is written.
+fn compile(scene: &Scene, mpi: &Mpi, options: &[&str], source: &str, name: &str) -> Result<Output, String> {
+    let file = scene.path(name).with_extension("c");
+    std::fs::write(&file, source).expect("a file in the scene's folder");
     let [compiler, last] = mpi.compiler();
     let mut built = Command::new(&compiler[0]);
     let built = built.args(&compiler[1..]).args(options).arg(&file).args(last).output().expect("a compiler");
@@ -41,10 +40,9 @@ fn compile(mpi: &Mpi, options: &[&str], source: &str, name: &str) -> Result<Outp
 }
 
 fn build(scene: &Scene, mpi: &Mpi, source: &str, name: &str) -> PathBuf {
-    // In the scene's own folder: another test may run its like while this one is written.
     let program = scene.path(name);
     let output = ["-w", "-o", program.to_str().expect("a path of plain text")];
-    compile(mpi, &output, source, name).unwrap_or_else(|e| panic!("{}:\n{e}", mpi.name));
+    compile(scene, mpi, &output, source, name).unwrap_or_else(|e| panic!("{}:\n{e}", mpi.name));
     program
 }
 
@@ -53,8 +51,9 @@ fn build(scene: &Scene, mpi: &Mpi, source: &str, name: &str) -> PathBuf {
 /// The constants that a header names: macros, enumerators, variables, whatever is written in capitals.
 fn names_in_header(mpi: &Mpi) -> BTreeSet<String> {
     let include = "#include <mpi.h>\n";
+    let scene = Scene::new(format!("header of {}", mpi.name));
     let preprocess = |options: &[&str]| {
-        let done = compile(mpi, options, include, "header").unwrap_or_else(|e| panic!("{}:\n{e}", mpi.name));
+        let done = compile(&scene, mpi, options, include, "header").unwrap_or_else(|e| panic!("{}:\n{e}", mpi.name));
         String::from_utf8(done.stdout).expect("a header of plain text")
     };
     let mut names = BTreeSet::new();
