@@ -258,14 +258,12 @@ pub fn table(claims: &[Claim]) -> Table {
 /// The aims by where the cores were, of what was measured in both places. Empty, if there was one place only.
 pub fn by_distance(results: &Results, who: &[Contestant]) -> Table {
     let head = ["", "wanted", "near: against", "ratio", "reached", "far: against", "ratio", "reached"];
-    let mut table = Table::new("The same by where the cores were", &head);
-    if results.lines().len() == 2 {
-        let [near, far] = [Distance::Near, Distance::Far].map(|at| claims(&results.at(at), who, None));
-        let both = near.iter().zip(&far).filter(|(near, far)| near.what == far.what);
-        for (near, far) in both.filter(|(near, far)| near.ratio.is_some() && far.ratio.is_some()) {
-            let cells = [near, far].map(|c| [c.with.clone(), or_not(c.ratio), c.verdict().into()]);
-            table.rows.push([vec![near.what.clone(), near.wanted.to_string()], cells.concat()].concat());
-        }
+    let mut table = Table::new("Aims by where the cores were", &head);
+    let [near, far] = [Distance::Near, Distance::Far].map(|at| claims(&results.at(at), who, None));
+    let both = near.iter().zip(&far).filter(|(near, far)| near.what == far.what);
+    for (near, far) in both.filter(|(near, far)| near.ratio.is_some() && far.ratio.is_some()) {
+        let cells = [near, far].map(|c| [c.with.clone(), or_not(c.ratio), c.verdict().into()]);
+        table.rows.push([vec![near.what.clone(), near.wanted.to_string()], cells.concat()].concat());
     }
     table
 }

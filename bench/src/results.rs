@@ -75,10 +75,9 @@ impl Launch {
         each.filter(|(_, before, after)| before == after).map(|(sample, before, _)| (sample, before))
     }
 
-    /// Those at this distance or at an unknown one.
-    fn at(&self, boundary: Boundary, wanted: Option<Distance>) -> Vec<f64> {
-        let counts = |at: &Option<Distance>| at.is_none() || *at == wanted;
-        self.samples(boundary).filter(|(_, at)| counts(at)).map(|(sample, _)| sample).collect()
+    /// Those whose distance counts.
+    fn those(&self, boundary: Boundary, counts: impl Fn(Option<Distance>) -> bool) -> Vec<f64> {
+        self.samples(boundary).filter(|(_, at)| counts(*at)).map(|(sample, _)| sample).collect()
     }
 }
 
@@ -99,11 +98,12 @@ impl Measured {
             .map(|(_, at)| at)
     }
 
-    /// The samples of each launch of one contestant at the distance that is chosen, if there are some.
+    /// The samples of each launch of one contestant at the distance that is chosen or at an unknown one, if there are some.
     fn of(&self, who: &str, boundary: Boundary) -> Vec<Vec<f64>> {
         let wanted = self.distance(boundary);
         let launches = self.launches.get(who).into_iter().flatten();
-        launches.map(|launch| launch.at(boundary, wanted)).filter(|samples| !samples.is_empty()).collect()
+        let counts = |at: Option<Distance>| at.is_none() || at == wanted;
+        launches.map(|launch| launch.those(boundary, counts)).filter(|samples| !samples.is_empty()).collect()
     }
 }
 
@@ -233,21 +233,17 @@ impl Results {
         all.into_iter().map(told).collect()
     }
 
-    /// What was measured at this distance alone, of the values whose distance is known.
+    /// The same launches, with what was measured at this distance alone; one at another or at an unknown one has no samples.
     pub fn at(&self, wanted: Distance) -> Results {
         let boundary = self.boundary();
-        let of = |launch: &Launch| {
-            let samples: Vec<f64> =
-                launch.samples(boundary).filter(|(_, at)| *at == Some(wanted)).map(|(sample, _)| sample).collect();
-            (!samples.is_empty()).then_some(Launch { samples, apart: Vec::new() })
-        };
+        let counts = |at: Option<Distance>| at == Some(wanted);
+        let of = |launch: &Launch| Launch { samples: launch.those(boundary, counts), apart: Vec::new() };
         let each = |measured: &Measured| {
-            let launches = measured.launches.iter();
-            let launches = launches.map(|(who, all)| (who.clone(), all.iter().filter_map(of).collect::<Vec<_>>()));
-            Measured { unit: measured.unit.clone(), launches: launches.filter(|(_, all)| !all.is_empty()).collect() }
+            let launches = measured.launches.iter().map(|(who, all)| (who.clone(), all.iter().map(of).collect()));
+            Measured { unit: measured.unit.clone(), launches: launches.collect() }
         };
         let values = self.values.iter().map(|(value, measured)| (value.clone(), each(measured)));
-        Results { values: values.filter(|(_, measured)| !measured.launches.is_empty()).collect(), ..Results::default() }
+        Results { values: values.collect(), ..Results::default() }
     }
 
     pub fn unit(&self, row: &str) -> &str {
@@ -318,6 +314,9 @@ mod tests {
         let near = results.at(Distance::Near);
         let medians = ["a", "b", "c", "d"].map(|who| near.get("r", 8, who).map(|f| f.median));
         assert_eq!(medians, [Some(1.0), None, Some(1.5), None], "nobody knows where d was measured");
+        let rounds = results.at(Distance::Far).launches("r", 8, "a");
+        assert_eq!(rounds, [Some((9.0, None)), Some((8.0, None))], "the rounds stay those that others had too");
+        assert_eq!(near.launches("r", 8, "a"), [Some((1.0, None)), None]);
         results.add("e", apart(&[6.0], &[60.0, 300.0]));
         assert_eq!(results.launches("r", 8, "e"), [None]);
     }

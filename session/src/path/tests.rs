@@ -388,13 +388,19 @@ fn a_lane_that_is_lost_between_takes_nothing_with_it() {
     assert_eq!(feed_all(&mut b, &mut a, 3), bodies(3..5));
 }
 
-#[test]
-fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
+/// A pair that moves to shared memory, and what the one has sent before.
+fn moving() -> (Path, Path, Vec<Frame>) {
     let (mut a, mut b) = pair();
     a.send(vec![0]);
     let old = drain(&mut a, 1);
     a.switch(2, Caps::SHARED).unwrap();
     b.switch(2, Caps::SHARED).unwrap();
+    (a, b, old)
+}
+
+#[test]
+fn after_a_switch_to_a_lane_without_retention_all_is_kept_for_a_while() {
+    let (mut a, mut b, old) = moving();
     a.send(vec![1]);
     let marked = drain(&mut a, 1);
     let new = drain(&mut a, 2);
@@ -416,12 +422,8 @@ fn shared(mut frames: Vec<Frame>) -> Vec<Frame> {
 /// Programs that send something for each message that comes.
 #[test]
 fn a_move_to_a_lane_that_carries_no_acknowledgement_in_a_msg_ends() {
-    let (mut a, mut b) = pair();
-    a.send(vec![0]);
-    let before = drain(&mut a, 1);
-    a.switch(2, Caps::SHARED).unwrap();
-    b.switch(2, Caps::SHARED).unwrap();
-    feed(&mut b, &before).unwrap();
+    let (mut a, mut b, old) = moving();
+    feed(&mut b, &old).unwrap();
     feed(&mut b, &drain(&mut a, 1)).unwrap();
     feed(&mut a, &drain(&mut b, 1)).unwrap();
     // The other side has sent something before it answers.

@@ -8,13 +8,13 @@
 use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
-use super::ring::{Consumer, Frame, NARROW, Plan, Popped, Producer};
+use super::ring::{Consumer, EXPECTED, Frame, LEAST_PARTS, NARROW, Plan, Popped, Producer};
 use crate::memory::Segment;
 use crate::transport::Watched;
 use base::bytes::Malformed;
 use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
 use base::protocol::shared::{
-    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, PART, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT,
+    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, PART, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT, UNIT,
 };
 use base::{BufId, Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,8 +27,10 @@ use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 const FIRST_PIECE: u64 = 8 << 10;
 pub(super) const CHUNK: u64 = 64 << 10;
 
-/// The bytes of a part of a MSG: see [`PART`]. Below three times this, a body is written as a whole.
+/// The bytes of a part of a MSG: see [`PART`]. Below [`LEAST_PARTS`] times this, a body is written as a whole.
 const SHARE: usize = 8 << 10;
+// And then the other side fetches it while it is written.
+const _: () = assert!(LEAST_PARTS * SHARE + UNIT <= EXPECTED);
 
 /// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;

@@ -36,7 +36,7 @@ const AHEAD: u64 = 4;
 
 /// A consumer that waits fetches the place of the next body at each look, if that is as long as the last one and no longer than this,
 /// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word.
-const EXPECTED: usize = 25 << 10;
+pub(super) const EXPECTED: usize = 25 << 10;
 
 /// After so many looks that find nothing it does so no more: what comes then is not urgent, and other lanes are looked at meanwhile.
 const LOOKS: u32 = 64;
@@ -83,7 +83,7 @@ pub(super) struct Plan {
 
 /// More parts of a body cost more than they gain, and so do fewer: see [`EXPECTED`].
 const PARTS: usize = 4;
-const LEAST_PARTS: usize = 3;
+pub(super) const LEAST_PARTS: usize = 3;
 
 impl Plan {
     fn slot(&self, n: u64) -> usize {
@@ -398,6 +398,7 @@ impl Consumer {
             view.populate(self.plan.data_at, self.plan.data);
         }
         let (begin, len) = (body.end.next_multiple_of(UNIT), body.end - body.start / UNIT * UNIT);
+        self.looks.set(0);
         let fits = len <= EXPECTED && begin + len <= self.plan.data_at + self.plan.data;
         if fits { begin..begin + len } else { 0..0 }
     }
@@ -422,7 +423,6 @@ impl Consumer {
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
         let has_like = body.start >= self.plan.data_at && frame.tag != PART;
         self.expected = if has_like { self.after(view, &body) } else { 0..0 };
-        self.looks.set(0);
         // The body is in the other processor's cache. The second of two lines is fetched together with the first.
         let second = (body.start & !(UNIT - 1)) + UNIT;
         if (second + 1..=second + UNIT).contains(&body.end) {
