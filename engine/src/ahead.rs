@@ -30,7 +30,7 @@ impl Engine {
         };
         let size = total.saturating_sub((part.len() - data.len()) as u64);
         let Some((op, Source::Rank(_), capacity)) = found else { return };
-        if size > capacity.min(self.cfg.eager_max) || data.len() as u64 > size {
+        if size > capacity.min(self.cfg.most_eager()) || data.len() as u64 > size {
             return;
         }
         let got = match self.ahead {

@@ -20,7 +20,8 @@ impl Engine {
             }
         }
         for peer in 0..self.peers.len() {
-            (self.peers[peer].max_segments, self.peers[peer].pull) = (0, false);
+            let p = &mut self.peers[peer];
+            (p.max_segments, p.pull, p.more_eager) = (0, false, 0);
             self.forget_memory(PeerId(peer as u32));
         }
         let mut read = Vec::new();

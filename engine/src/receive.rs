@@ -214,7 +214,7 @@ impl Engine {
         let Some((id, capacity)) = matched else { return false };
         let size = data.len() as u64;
         let is_meant = context.is_meant((peer, p), head.context, head.source);
-        if !is_meant || size > capacity.min(self.cfg.eager_max) || self.tracking.is_some() {
+        if !is_meant || size > capacity.min(self.cfg.most_eager()) || self.tracking.is_some() {
             return false;
         }
         let outcome = Outcome::Received(Envelope { source: head.source, tag: head.tag, size });
@@ -299,7 +299,7 @@ impl Engine {
         body: &[u8],
     ) -> Result<(), Malformed> {
         let Eager { notify, head, data } = eager;
-        if data.len() as u64 > self.cfg.eager_max {
+        if data.len() as u64 > self.cfg.most_eager() {
             return Err(Malformed);
         }
         let matched = self.arrived(peer, &head, data.len() as u64)?;

@@ -95,7 +95,7 @@ impl Engine {
         // It must not overtake outputs that were not fetched yet, or sends that wait.
         let p = &mut self.peers[peer.0 as usize];
         let free = self.out.is_empty() && p.hold.is_free() && p.waiting.is_empty();
-        if mode != Mode::Standard || !free || size > self.cfg.eager_max || !p.spending.has_room(size) {
+        if mode != Mode::Standard || !free || size > self.cfg.eager_max + p.more_eager || !p.spending.has_room(size) {
             return None;
         }
         if self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
@@ -135,6 +135,13 @@ impl Engine {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
+    /// Whether a long message goes to this peer eager too: its lane takes a body as a whole and keeps it, so this process keeps no copy,
+    /// and the peer may get the first parts before the whole.
+    pub fn set_long_eager(&mut self, peer: PeerId, yes: bool) {
+        let more = self.cfg.most_eager() - self.cfg.eager_max;
+        self.peers[peer.0 as usize].more_eager = if yes { more } else { 0 };
+    }
+
     /// Whether the peer can read our memory. If it can, a send whose data lies in at most `most_pieces` pieces tells
     /// where. 0 if it cannot.
     pub fn set_max_segments(&mut self, peer: PeerId, most_pieces: usize) {
@@ -159,7 +166,7 @@ impl Engine {
             let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
             let parted = more.as_ref().is_some_and(|more| more.parts.is_some());
             let note = more.as_ref().map_or(Vec::new(), |more| more.note.clone());
-            let eager = to.size <= self.cfg.eager_max && !parted && p.spending.has_room(to.size);
+            let eager = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
                 let head = EagerHead::new(to.sync, head);

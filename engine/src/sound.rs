@@ -16,7 +16,7 @@ const HEAD_ROOM: usize = 64 + MAX_NOTE + MOST_DESCRIBED * 16;
 
 fn is_sound_config(cfg: &Config) -> bool {
     let counts = [cfg.envelopes, cfg.eager_bytes, cfg.extra_envelopes].iter().all(|n| *n < MOST >> 1);
-    counts && is_chunk(cfg.chunk) && cfg.eager_max <= (MAX_PAYLOAD - HEAD_ROOM) as u64
+    counts && is_chunk(cfg.chunk) && cfg.most_eager() <= (MAX_PAYLOAD - HEAD_ROOM) as u64
 }
 
 fn is_chunk(bytes: u64) -> bool {
@@ -98,7 +98,7 @@ impl Look<'_> {
                 let is_vacant = vacant.contains(&id);
                 (p.spending.is_sound() && p.granting.is_sound() && p.told_closed.is_sound())
                     && is_chunk(p.chunk)
-                    && (p.max_segments == 0 && !p.pull)
+                    && (p.max_segments == 0 && !p.pull && p.more_eager == 0)
                     && (p.hold.is_sound() && p.resume.as_ref().is_none_or(|resume| self.is_sound_restart(id, resume)))
                     && p.hold.has(Hold::SKIPPING) == p.resume.as_ref().is_some_and(|resume| resume.skipping.is_some())
                     && p.in_turn == turns.contains(&id)

@@ -58,6 +58,9 @@ pub(crate) struct Peer {
     pub max_segments: usize,
     /// We can read its memory.
     pub pull: bool,
+    /// How much longer than [`Config::eager_max`] a message may be that is sent to it eager. It follows from the lane.
+    #[serde(skip)]
+    pub more_eager: u64,
     pub spending: Spending,
     pub granting: Granting,
     /// It will be in no inter-communicator: it may send only CONTROL and BYE.
@@ -92,6 +95,7 @@ impl Peer {
             chunk: cfg.chunk,
             max_segments: 0,
             pull: false,
+            more_eager: 0,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
             only_control: false,

@@ -44,6 +44,9 @@ pub struct Ctx(pub u32);
 pub struct Config {
     /// The longest message that is sent eager, while credit for its bytes is left.
     pub eager_max: u64,
+    /// The same for a peer to which a long one costs no copy more ([`crate::Engine::set_long_eager`]), if that is more. No longer one is
+    /// taken from any peer.
+    pub long_eager_max: u64,
     /// The messages that a sender may have sent and the receiver's user has not received. Both sides must have the
     /// same number.
     pub envelopes: u64,
@@ -63,6 +66,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             eager_max: 64 << 10,
+            long_eager_max: 256 << 10,
             envelopes: ENVELOPES,
             eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,
@@ -70,6 +74,14 @@ impl Default for Config {
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }
+    }
+}
+
+impl Config {
+    /// The longest message that may come eager.
+    #[inline]
+    pub(crate) fn most_eager(&self) -> u64 {
+        self.eager_max.max(self.long_eager_max)
     }
 }
 

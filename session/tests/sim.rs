@@ -180,7 +180,7 @@ fn faults_of_the_session_are_found() {
         (Plant::AnyCookie, &["cookie"]),
         (Plant::Unasked, &["impostor"]),
         (Plant::AnyRefusal, &["death", "leaders"]),
-        (Plant::NoDeath, &["waits for the dead"]),
+        (Plant::NoDeath, &["waits for the dead", "the end does not come"]),
         (Plant::NothingBack, &["does not end", "malformed", "order", "match"]),
         (Plant::OldAddresses, &["snapshot", "bytes"]),
         (Plant::NoEnd, &["pairs are left"]),

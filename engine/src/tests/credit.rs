@@ -114,7 +114,7 @@ fn who_overdraws_is_malformed() {
     }
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Err(Malformed));
     let (_, mut b) = pair(small());
-    let too_long = Message::Eager(Eager { notify: false, head, data: &[0; 17] }).encode();
+    let too_long = Message::Eager(Eager { notify: false, head, data: &[0; 25] }).encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &too_long), Err(Malformed));
     let stranger =
         Message::Rts { head: Head { source: 1, ..head }, size: 5, note: b"", pieces: Default::default() }.encode();

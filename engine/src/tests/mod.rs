@@ -112,8 +112,15 @@ pub(crate) fn settle(a: &mut Side, b: &mut Side) {
 pub(crate) fn small() -> Config {
     // With the feature `plant` there is one more field.
     #[allow(clippy::needless_update)]
-    let config =
-        Config { eager_max: 16, envelopes: 4, eager_bytes: 64, extra_envelopes: 2, chunk: 8, ..Config::default() };
+    let config = Config {
+        eager_max: 16,
+        long_eager_max: 24,
+        envelopes: 4,
+        eager_bytes: 64,
+        extra_envelopes: 2,
+        chunk: 8,
+        ..Config::default()
+    };
     config
 }
 

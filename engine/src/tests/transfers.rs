@@ -285,3 +285,18 @@ fn while_memory_is_read_the_sender_keeps_it() {
         assert!(e.outcome(op).is_some() && says_done(&mut e));
     }
 }
+
+#[test]
+fn a_long_message_goes_eager_where_that_costs_no_copy_more() {
+    for (long, size, eager) in [(false, 16, true), (false, 17, false), (true, 24, true), (true, 25, false)] {
+        let (mut a, mut b) = pair(small());
+        a.engine.set_long_eager(a.peer, true);
+        a.engine.set_long_eager(a.peer, long);
+        let r = b.recv(ANY.0, ANY.1, 32);
+        let s = a.send(0, &vec![5; size], Mode::Standard);
+        assert_eq!(a.engine.finish(s), eager.then_some(Outcome::Sent));
+        settle(&mut a, &mut b);
+        assert_eq!(b.engine.finish(r), got(0, size as u64));
+        assert_eq!(a.engine.start_eager(a.ctx, 0, 1, size as u64, Mode::Standard).is_some(), eager);
+    }
+}

@@ -119,6 +119,7 @@ impl World {
         let largest = 20 + rng.below(2000);
         let cfg = Config {
             eager_max: [0, 16, 64, 300][rng.below(4) as usize],
+            long_eager_max: [16, 300][rng.below(2) as usize],
             envelopes: 1 + rng.below(8),
             eager_bytes: rng.below(1000),
             extra_envelopes: 1 + rng.below(4),
@@ -930,7 +931,9 @@ impl World {
                 self.procs[x].pump(&mut self.rng);
             }
         }
-        let old = self.net.cables.iter().position(|c| c.pair == (a, b)).map(|at| self.net.cables.swap_remove(at));
+        // One that is dark may be another path's, which waits for what it brings: it is remembered.
+        let bright = self.net.cables.iter().position(|c| c.pair == (a, b) && !c.is_dark);
+        let old = bright.map(|at| self.net.cables.swap_remove(at));
         // What is left goes on before the rest where frames may overtake each other.
         let lossy = self.net.lossy && (unread || self.rng.percent(50));
         let [x, y] = self.net.lane_that(a, b, false, lossy);

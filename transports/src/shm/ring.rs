@@ -77,13 +77,15 @@ pub(super) struct Plan {
     pub data: usize,
     /// The part of the data that is used first.
     pub low: usize,
-    /// A body is announced in parts of about this length, up to [`PARTS`].
+    /// A body is announced in parts of about this length, up to [`PARTS`]; and none is longer than [`LONGEST`] times this.
     pub part: usize,
 }
 
 /// More parts of a body cost more than they gain, and so do fewer: see [`EXPECTED`].
 const PARTS: usize = 4;
 pub(super) const LEAST_PARTS: usize = 3;
+/// While one side writes a part the other reads the one before; of a longer one the end would be read alone.
+const LONGEST: usize = 4;
 
 impl Plan {
     fn slot(&self, n: u64) -> usize {
@@ -229,7 +231,7 @@ impl Producer {
 
     /// The parts in which a body is announced.
     fn parts(&self, len: usize, tag: u8) -> usize {
-        let parts = (len / self.plan.part).min(PARTS);
+        let parts = (len / self.plan.part).min(PARTS).max(len / (LONGEST * self.plan.part));
         let is_room = self.tail - self.head + (parts as u64) < self.plan.slots - SPARE;
         if parts >= LEAST_PARTS && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
     }
@@ -421,6 +423,10 @@ impl Consumer {
             view.expect_load(self.plan.slot(self.head + AHEAD));
         }
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
+        if frame.tag == PART {
+            // The slot of the next part comes while this one is copied.
+            view.expect_load(self.plan.slot(self.head + 1));
+        }
         let has_like = body.start >= self.plan.data_at && frame.tag != PART;
         self.expected = if has_like { self.after(view, &body) } else { 0..0 };
         // The body is in the other processor's cache. The second of two lines is fetched together with the first.
