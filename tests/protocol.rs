@@ -70,7 +70,7 @@ fn numbered(text: &str) -> Vec<&str> {
 }
 
 /// Lines of the source, and what docs/protocol.md says of the number there.
-const SAID: [(&str, &str, &str); 22] = [
+const SAID: [(&str, &str, &str); 23] = [
     ("session/src/path/rx.rs", "ACK_FRAMES: u32 = 64;", "after 64 frames or"),
     ("session/src/path/rx.rs", "ACK_BYTES: usize = 256 * 1024;", "frames or 256 KiB without one"),
     (
@@ -84,6 +84,11 @@ const SAID: [(&str, &str, &str); 22] = [
         "nothing on a TCP lane for 2 s, sends PING",
     ),
     ("engine/src/types.rs", "eager_max: 64 << 10,", "message of at most 64 KiB is sent as EAGER"),
+    (
+        "engine/src/types.rs",
+        "long_eager_max: 256 << 10,",
+        "256 KiB while the pair uses shared memory; a longer EAGER is malformed",
+    ),
     ("engine/src/types.rs", "extra_envelopes: 256,", "gives 256 more envelopes"),
     ("session/src/lanes.rs", "MAX_NONSENSE: u8 = 3;", "nonsense on three lanes one after the other"),
     (

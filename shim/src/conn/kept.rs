@@ -33,6 +33,40 @@ pub struct Kept {
     /// What the numbers of groups are made from, the same on all processes.
     secret: Vec<u8>,
     pool: Arc<Pool>,
+    by: By,
+}
+
+/// By which call of the MPI below our communicators are made: of those that processes name, the last one here is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// MPI_Comm_idup.
+    Idup,
+    /// MPI_Comm_create for the copy of the program's communicator, whose duplicate would run its callbacks or have its hints, and then
+    /// MPI_Comm_idup.
+    CreateFirst,
+    /// MPI_Comm_create. In MPICH 5 a process may stand still in MPI_Comm_idup if several of its threads call it at a time, each with a
+    /// communicator of its own; a program of MPI alone did so once in some thousand starts.
+    Create,
+}
+
+impl By {
+    fn own(abi: &Abi) -> By {
+        if may_hang_in_idup(abi) {
+            By::Create
+        } else if !attr::may_be_copied() && (abi.family.which == Family::OpenMpi || takes_hints()) {
+            By::Idup
+        } else {
+            By::CreateFirst
+        }
+    }
+}
+
+/// Whether this is MPICH, or may be, and several threads may call it.
+fn may_hang_in_idup(abi: &Abi) -> bool {
+    let mut level = 0;
+    let is_mpich = || matches!(abi.family.which, Family::Mpich | Family::Standard);
+    // SAFETY: a plain out-argument.
+    is_mpich() && unsafe { pmpi::query_thread(&mut level) } == 0 && level == abi.thread_multiple
 }
 
 /// No number of a shadow, in what the leader tells: there is none, or it has to be made first.
@@ -53,10 +87,10 @@ impl Kept {
         comm: Handle,
         meanwhile: impl FnOnce(&Team) -> T,
     ) -> Result<(Kept, T), Failure> {
-        let team = copy_of(abi, node, call, comm)?;
+        let (team, by) = copy_of(abi, node, call, comm)?;
         let talk = Talk { abi, node, team: &team, tag: 0, call: None };
         let pool = Arc::new(Pool::default());
-        let (first, done) = duplicate(&talk, || {
+        let (first, done) = one_more(&talk, by, || {
             let secret = talk.down(team.is_led_here().then(|| random::<32>().to_vec()))?;
             Ok((secret, meanwhile(&team)))
         });
@@ -65,7 +99,7 @@ impl Kept {
             drop(pool.shadow(0, first));
         }
         let (secret, done) = or_free(abi, team.comm, done)?;
-        Ok((Kept { team, joins: AtomicU32::new(0), secret, pool }, done))
+        Ok((Kept { team, joins: AtomicU32::new(0), secret, pool, by }, done))
     }
 
     pub fn copy(&self) -> Handle {
@@ -91,30 +125,40 @@ impl Kept {
 }
 
 /// A copy of the program's communicator, when all of its processes have come. `call` is the program's. Where many processes share
-/// few processors, a blocking call of an MPI that polls takes them from each other; so all is asked for without blocking, unless a
-/// duplicate would run the program's copy callbacks or have its hints.
-fn copy_of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<Team, Failure> {
+/// few processors, a blocking call of an MPI that polls takes them from each other; so all is asked for without blocking where it may: see
+/// [`By`].
+fn copy_of(abi: &Abi, node: Option<&Node>, call: &'static str, comm: Handle) -> Result<(Team, By), Failure> {
     if !has(c"PMPI_Iallreduce") {
         let _expected = Expected::begin(call, comm);
-        return copy(abi, comm, 0);
+        return Ok((copy(abi, comm, 0)?, By::CreateFirst));
     }
     let (rank, size) = rank_and_size(comm)?;
     let team = Team { comm, rank, size, leader: 0 };
     let talk = Talk { abi, node, team: &team, tag: 0, call: None };
-    let may_duplicate = !attr::may_be_copied() && (abi.family.which == Family::OpenMpi || takes_hints());
-    let (own, mut any, mut request) = (c_int::from(!may_duplicate), 0, abi.request_null);
-    let (from, to) = ((&raw const own).cast(), (&raw mut any).cast());
+    let (own, mut last, mut request) = (By::own(abi) as c_int, 0, abi.request_null);
+    let (from, to) = ((&raw const own).cast(), (&raw mut last).cast());
     // SAFETY: one int in, one out, which stay until the request is complete.
     let begun = unsafe { pmpi::iallreduce(from, to, 1, abi.int, abi.max, comm, &mut request) };
     // If one of these ranks is the one that is late, the other one says so.
     talk.complete("MPI_Iallreduce", begun, &mut [request], (rank < 2).then_some(call))?;
-    if any != 0 {
-        return copy(abi, comm, 0);
+    let by = [By::Idup, By::CreateFirst].into_iter().find(|by| *by as c_int == last).unwrap_or(By::Create);
+    if by != By::Idup {
+        return Ok((copy(abi, comm, 0)?, by));
     }
     let new = duplicate(&talk, || ()).0?;
     // SAFETY: our own communicator.
     native("MPI_Comm_set_errhandler", unsafe { progress::errors_return(new) })?;
-    Ok(Team { comm: new, ..team })
+    Ok((Team { comm: new, ..team }, by))
+}
+
+/// Another communicator of the processes of one of ours, which has no attributes. `meanwhile` is done while the MPI below makes it, or
+/// before.
+fn one_more<T>(talk: &Talk<'_>, by: By, meanwhile: impl FnOnce() -> T) -> (Result<Handle, Failure>, T) {
+    if by != By::Create {
+        return duplicate(talk, meanwhile);
+    }
+    let done = meanwhile();
+    (copy(talk.abi, talk.team.comm, 0).map(|team| team.comm), done)
 }
 
 /// Whether the MPI below has a function of this name.
@@ -191,8 +235,8 @@ impl Join<'_> {
             if told != MAKE.to_le_bytes() {
                 (own, told)
             } else {
-                let made =
-                    duplicate(&talk, || ()).0.map(|new| self.spare.push(self.kept.pool.shadow(self.number, new)));
+                let made = one_more(&talk, self.kept.by, || ()).0;
+                let made = made.map(|new| self.spare.push(self.kept.pool.shadow(self.number, new)));
                 let own = own.and_then(|own| made.map(|()| own));
                 let all = talk.up(self.handed_in(&own))?;
                 let told = talk.down(team.is_led_here().then(|| verdict(&all, decided)))?;
