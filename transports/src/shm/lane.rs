@@ -8,7 +8,7 @@
 use super::doorbells;
 use super::hello::Parts;
 use super::peek::Readable;
-use super::ring::{Consumer, EXPECTED, Frame, LEAST_PARTS, NARROW, Plan, Popped, Producer};
+use super::ring::{Consumer, EXPECTED, Frame, InParts, NARROW, Plan, Popped, Producer};
 use crate::memory::Segment;
 use crate::transport::Watched;
 use base::bytes::Malformed;
@@ -27,10 +27,11 @@ use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 const FIRST_PIECE: u64 = 8 << 10;
 pub(super) const CHUNK: u64 = 64 << 10;
 
-/// The bytes of a part of a MSG: see [`PART`]. Below [`LEAST_PARTS`] times this, a body is written as a whole.
-const SHARE: usize = 8 << 10;
-// And then the other side fetches it while it is written.
-const _: () = assert!(LEAST_PARTS * SHARE + UNIT <= EXPECTED);
+/// The parts of a MSG between cores: see [`PART`]. A shorter body is written as a whole, and the other side fetches it meanwhile.
+const FAR: InParts = InParts { bytes: 16 << 10, least: 3, most: 32 << 10 };
+const _: () = assert!(FAR.least * FAR.bytes + UNIT <= EXPECTED);
+/// Threads of one core have nothing to fetch from each other.
+const NEAR: InParts = InParts { bytes: 8 << 10, least: 2, most: 32 << 10 };
 
 /// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;
@@ -50,7 +51,8 @@ fn plan(direction: usize) -> (Plan, usize) {
         data_at: SLOTS_AT + 2 * slots + DATA * direction,
         data: DATA,
         low: LOW,
-        part: SHARE,
+        far: FAR,
+        near: NEAR,
     };
     (plan, DIRECT + words)
 }

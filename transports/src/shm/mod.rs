@@ -6,12 +6,13 @@
 //! that memory, it says READY, and both sides have a [`ShmLane`]. The connection stays open: its end shows that the other
 //! process has died.
 //!
-//! `ring`, `payload` and `doorbells` are the algorithms; `rights` are
+//! `ring`, `payload`, `distance` and `doorbells` are the algorithms; `rights` are
 //! local connections that carry descriptors; `hello`, `dial` and `accept` are the handshake; `peek` reads the other side's
 //! memory. A killed process leaves nothing behind, since neither the memory nor the socket has a name in a file system.
 
 mod accept;
 mod dial;
+mod distance;
 mod doorbells;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -5,7 +5,7 @@
 //! missing fence.
 
 use super::doorbells;
-use super::ring::{Consumer, Frame, Plan, Popped, Producer};
+use super::ring::{Consumer, Frame, InParts, Plan, Popped, Producer};
 use crate::memory::modelled::{Modelled, check};
 use base::protocol::shared::{PART, SLOT};
 use loom::sync::{Arc, Notify};
@@ -19,7 +19,13 @@ const ROOM: usize = 192;
 
 /// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
-    Plan { index: 0, slots_at: 16, slots, data_at: 16 + SLOT * slots as usize, data: ROOM, low: ROOM, part: 128 }
+    in_parts_of(128, slots)
+}
+
+fn in_parts_of(bytes: usize, slots: u64) -> Plan {
+    let parts = InParts { bytes, least: 3, most: 4 * bytes };
+    let data_at = 16 + SLOT * slots as usize;
+    Plan { index: 0, slots_at: 16, slots, data_at, data: ROOM, low: ROOM, far: parts, near: parts }
 }
 
 fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
@@ -70,7 +76,7 @@ fn bodies_are_whole_and_in_order() {
 #[test]
 fn parts_are_there_when_they_are_announced() {
     check(3, || {
-        let plan = || Plan { part: 40, ..plan(4) };
+        let plan = || in_parts_of(40, 4);
         let lane = new_lane(4, true);
         let there = lane.clone();
         let sender = thread::spawn(move || {

@@ -9,6 +9,7 @@
 //! Invariants: a slot's word is written once per lap, after the body; between then and the consumer's index passing the
 //! slot, neither side writes to slot or body; what is read from the other side is checked before it is used.
 
+use super::distance::Distance;
 use super::payload::{PayloadRing, UNIT};
 use crate::memory::SegmentView;
 use base::bytes::Malformed;
@@ -36,7 +37,10 @@ const AHEAD: u64 = 4;
 
 /// A consumer that waits fetches the place of the next body at each look, if that is as long as the last one and no longer than this,
 /// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word.
-pub(super) const EXPECTED: usize = 25 << 10;
+pub(super) const EXPECTED: usize = 49 << 10;
+
+/// After so many lines it looks whether something else has come.
+const FETCHED: usize = 64;
 
 /// After so many looks that find nothing it does so no more: what comes then is not urgent, and other lanes are looked at meanwhile.
 const LOOKS: u32 = 64;
@@ -77,15 +81,21 @@ pub(super) struct Plan {
     pub data: usize,
     /// The part of the data that is used first.
     pub low: usize,
-    /// A body is announced in parts of about this length, up to [`PARTS`]; and none is longer than [`LONGEST`] times this.
-    pub part: usize,
+    /// How a body is announced in parts where the other side is far, and where it is near.
+    pub far: InParts,
+    pub near: InParts,
 }
 
-/// More parts of a body cost more than they gain, and so do fewer: see [`EXPECTED`].
+/// A body is announced in parts of about `bytes`, up to [`PARTS`], if there are `least`; and no part is much longer than `most` bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InParts {
+    pub bytes: usize,
+    pub least: usize,
+    pub most: usize,
+}
+
+/// More parts of a body cost more than they gain, unless they are long.
 const PARTS: usize = 4;
-pub(super) const LEAST_PARTS: usize = 3;
-/// While one side writes a part the other reads the one before; of a longer one the end would be read alone.
-const LONGEST: usize = 4;
 
 impl Plan {
     fn slot(&self, n: u64) -> usize {
@@ -155,6 +165,7 @@ pub(super) struct Producer {
     /// The consumer's index when it was last read.
     head: u64,
     payload: PayloadRing,
+    distance: Distance,
     /// Longer bodies go through the whole payload ring.
     wide: bool,
     /// The number of the slot after our last [`ASK`].
@@ -170,6 +181,7 @@ impl Producer {
             tail: 0,
             head: 0,
             payload: PayloadRing::new(plan.data, plan.low),
+            distance: Distance::new(),
             wide: false,
             asked: 0,
             stuck: false,
@@ -231,9 +243,10 @@ impl Producer {
 
     /// The parts in which a body is announced.
     fn parts(&self, len: usize, tag: u8) -> usize {
-        let parts = (len / self.plan.part).min(PARTS).max(len / (LONGEST * self.plan.part));
+        let InParts { bytes, least, most } = if self.distance.is_near() { self.plan.near } else { self.plan.far };
+        let parts = (len / bytes).min(PARTS).max(len / most);
         let is_room = self.tail - self.head + (parts as u64) < self.plan.slots - SPARE;
-        if parts >= LEAST_PARTS && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
+        if parts >= least && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
     }
 
     /// Publishes a frame whose body goes to `start` in the payload ring. Before it is whole, the consumer hears of its parts.
@@ -298,7 +311,7 @@ impl Producer {
 
     /// Reads the consumer's index.
     fn look<G: SegmentView>(&mut self, view: &G) {
-        let head = view.load(self.plan.index, Acquire);
+        let head = self.distance.load(self.head, || view.load(self.plan.index, Acquire));
         // An index that cannot be is ignored.
         if (self.head..=self.tail).contains(&head) {
             self.head = head;
@@ -364,11 +377,13 @@ pub(super) struct Consumer {
     expected: Range<usize>,
     /// The looks that have fetched that.
     looks: Cell<u32>,
+    /// The last frame was a part.
+    in_parts: bool,
 }
 
 impl Consumer {
     pub(super) fn new(plan: Plan) -> Consumer {
-        Consumer { plan, head: 0, mapped: false, run: 0, expected: 0..0, looks: Cell::new(0) }
+        Consumer { plan, head: 0, mapped: false, run: 0, expected: 0..0, looks: Cell::new(0), in_parts: false }
     }
 
     /// Whether a frame is there.
@@ -379,7 +394,12 @@ impl Consumer {
         }
         if !self.expected.is_empty() && self.looks.get() < LOOKS {
             self.looks.set(self.looks.get() + 1);
-            self.expected.clone().step_by(UNIT).for_each(|line| view.expect_load(line));
+            for (n, line) in self.expected.clone().step_by(UNIT).enumerate() {
+                if n % FETCHED == FETCHED - 1 && self.word(view).is_some() {
+                    return true;
+                }
+                view.expect_load(line);
+            }
         }
         false
     }
@@ -423,11 +443,13 @@ impl Consumer {
             view.expect_load(self.plan.slot(self.head + AHEAD));
         }
         let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
-        if frame.tag == PART {
+        let is_part = frame.tag == PART;
+        if is_part {
             // The slot of the next part comes while this one is copied.
             view.expect_load(self.plan.slot(self.head + 1));
         }
-        let has_like = body.start >= self.plan.data_at && frame.tag != PART;
+        let has_like = body.start >= self.plan.data_at && !is_part && !self.in_parts;
+        self.in_parts = is_part;
         self.expected = if has_like { self.after(view, &body) } else { 0..0 };
         // The body is in the other processor's cache. The second of two lines is fetched together with the first.
         let second = (body.start & !(UNIT - 1)) + UNIT;
@@ -452,7 +474,17 @@ mod tests {
     use super::*;
     use crate::memory::Segment;
 
-    const PLAN: Plan = Plan { index: 0, slots_at: 4096, slots: 8, data_at: 8192, data: 4096, low: 1024, part: 256 };
+    const PLAN: Plan = Plan {
+        index: 0,
+        slots_at: 4096,
+        slots: 8,
+        data_at: 8192,
+        data: 4096,
+        low: 1024,
+        far: PARTS_OF_256,
+        near: PARTS_OF_256,
+    };
+    const PARTS_OF_256: InParts = InParts { bytes: 256, least: 3, most: 1024 };
 
     fn memory() -> Segment {
         Segment::create(12_288).unwrap().0
