@@ -6,6 +6,7 @@
 use crate::ctl::{Client as Found, CtlError, Job};
 use crate::key::KeyOption;
 use crate::signals::{self, Over};
+use base::protocol::files::MAX_PATH;
 use files::{Client, Error, Part, Share, Side, Source, Token, Way};
 use nix::sys::signal::Signal;
 use std::fmt;
@@ -156,6 +157,10 @@ impl Way for Leader {
 
 pub fn cp(args: &Args) -> Result<(), CpError> {
     let (name, what) = what(&args.from, &args.to)?;
+    let (What::Get { path, .. } | What::Put { path, .. }) = &what;
+    if path.len() > MAX_PATH {
+        return Err(CpError::Usage("the path is longer than 4096 bytes"));
+    }
     let job = Job::named(&name, args.naming.clone(), args.key.clone(), args.run.clone()).map_err(CpError::Job)?;
     let found = Found::new(&job).map_err(CpError::Job)?;
     // So that nothing of the file is left.

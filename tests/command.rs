@@ -536,7 +536,8 @@ fn a_refusal_that_cannot_be_written_keeps_its_exit_code() {
     let nowhere = folder.0.join("nowhere");
     let nowhere = nowhere.to_str().unwrap();
     let no_folder = format!("file:{nowhere}/key");
-    let fails: [(i32, &[&str]); 15] = [
+    let long = format!("air:{}", "x".repeat(4097));
+    let fails: [(i32, &[&str]); 16] = [
         (127, &["run", "--", "no-such-launcher"]),
         (2, &["run", "--cores", "x", "--", "sh"]),
         (2, &["launch", nowhere]),
@@ -545,6 +546,7 @@ fn a_refusal_that_cannot_be_written_keeps_its_exit_code() {
         (2, &["ctl", "nobody", "lanes", "--naming", "x"]),
         (1, &["top", "nobody", "--naming", &naming]),
         (2, &["cp", "a", "b"]),
+        (2, &["cp", &long, "b"]),
         (1, &["checkpoint", "ls", nowhere]),
         (2, &["serve", "--key", "/no/such/form"]),
         (2, &["relay", "--key", "/no/such/form"]),

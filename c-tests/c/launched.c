@@ -2,7 +2,7 @@
  *
  *     launched MINE FOLDER
  *
- * Each rank tells that it is there, and of each signal that reaches it. SIGTERM, and a file FOLDER/end, end it well, and a file
+ * Each rank reads standard input to its end, which is empty; tells that it is there, and of each signal that reaches it. SIGTERM, and a file FOLDER/end, end it well, and a file
  * FOLDER/fail-MINE by MPI_Abort with 7; a file FOLDER/deaf-MINE makes it deaf for SIGTERM. It ends without a line end.
  */
 #include "kit.h"
@@ -27,6 +27,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &kit_rank);
     if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
     const char *mine = argv[1], *folder = argv[2];
+    /* Of all ranks: a pipe that nobody ends would keep one here. */
+    if (getenv("LAUNCHED") && getchar() != EOF) MPI_Abort(MPI_COMM_WORLD, 3);
     for (int i = 0; i < 4; ++i) signal(signals[i], note);
     OK(MPI_Conn_register(mine, MPI_COMM_WORLD, &handle));
     printf("HERE %s\n", getenv("LAUNCHED") ? getenv("LAUNCHED") : "-");

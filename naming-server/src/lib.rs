@@ -39,7 +39,7 @@ pub use record::{
 };
 pub use rows::{Row, rows};
 pub use tcp::{Probe, Said};
-pub use url::{default_run, default_url, open, open_run, open_trusting, private_url};
+pub use url::{check_url, default_run, default_url, open, open_run, open_trusting, private_url};
 pub use wire::DEFAULT_PORT;
 
 use std::time::Duration;

@@ -33,16 +33,36 @@ pub fn open_trusting(
     trust: impl FnOnce() -> Result<Arc<Trust>, FileError>,
 ) -> Result<Box<dyn Naming>, OpenError> {
     check_run(run).map_err(OpenError::Run)?;
-    let Some((scheme, rest)) = url.split_once(':') else { return Err(OpenError::Unknown(url.into())) };
-    match scheme {
-        "file" => Ok(Box::new(FileStore::new(folder(url, rest)?).of_run(run))),
-        "tcp" => {
-            let servers = Address::parse_url(rest).map_err(|e| OpenError::Address(url.into(), e))?;
+    Ok(match Place::parse(url)? {
+        Place::Folder(folder) => Box::new(FileStore::new(folder).of_run(run)),
+        Place::Servers(servers) => {
             let trust = trust().map_err(|e| OpenError::Key(url.into(), e))?;
-            Ok(Box::new(TcpStore::new(&servers, &trust).of_run(run)))
+            Box::new(TcpStore::new(&servers, &trust).of_run(run))
         }
-        "etcd" => Err(OpenError::NotYet(url.into())),
-        _ => Err(OpenError::Unknown(url.into())),
+    })
+}
+
+/// Whether this is a URL of a store.
+pub fn check_url(url: &str) -> Result<(), OpenError> {
+    Place::parse(url).map(drop)
+}
+
+/// Where names are kept.
+enum Place {
+    Folder(PathBuf),
+    Servers(Vec<Address>),
+}
+
+impl Place {
+    fn parse(url: &str) -> Result<Place, OpenError> {
+        let unknown = || OpenError::Unknown(url.into());
+        let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
+        match scheme {
+            "file" => folder(url, rest).map(Place::Folder),
+            "tcp" => Address::parse_url(rest).map(Place::Servers).map_err(|e| OpenError::Address(url.into(), e)),
+            "etcd" => Err(OpenError::NotYet(url.into())),
+            _ => Err(unknown()),
+        }
     }
 }
 

@@ -193,6 +193,9 @@ impl Whole<'_> {
         if let Some(Err(e)) = manifest.run.as_deref().map(naming::run_of) {
             self.problem(root.get("run").map_or(0..0, Spanned::span), format!("run: {e}"));
         }
+        if let Some(Err(e)) = manifest.naming.as_deref().map(naming::check_url) {
+            self.problem(root.get("naming").map_or(0..0, Spanned::span), format!("naming: {e}"));
+        }
         Some(manifest)
     }
 
@@ -229,7 +232,7 @@ impl Whole<'_> {
         (on_death, restarts): (OnDeath, u32),
     ) -> Option<Job> {
         let name: &str = key.get_ref();
-        let whose = format!("job '{name}': ");
+        let whose = format!("job '{}': ", name.escape_debug());
         if let Err(e) = naming::check_name(name) {
             self.problem(key.span(), format!("{whose}{e}"));
         }

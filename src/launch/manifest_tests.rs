@@ -77,6 +77,21 @@ fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
+fn places_of_names_are_judged_and_control_characters_are_not_printed() {
+    let naming = |url: &str| {
+        said(&format!("naming = '{url}'\ngrace = -1\n[job.air]\nlauncher = 'mpirun'\nranks = 2\nprogram = './air'\n"))
+    };
+    for (url, what) in [("foo:bar", "'foo:bar' is no naming URL"), ("tcp://", ""), ("file:", "")] {
+        let [first, second] = &naming(url)[..] else { panic!("{url}: {:?}", naming(url)) };
+        assert!(first.starts_with("1: naming: ") && first.contains(what), "{first}");
+        assert!(second.starts_with("2: grace"), "{second}");
+    }
+    assert!(naming("tcp://[::1]:7").len() == 1 && naming("file:a folder").len() == 1);
+    let said = said("[job.\"a\\n\\u001b[1m\"]\nlauncher = 'mpirun'\nranks = 2\nprogram = './air'\n");
+    assert!(said.iter().all(|line| line.contains("a\\n\\u{1b}[1m") && !line.contains(char::is_control)), "{said:?}");
+}
+
+#[test]
 fn two_jobs_of_one_name_are_refused() {
     let job = "[job.air]\nlauncher = 'mpirun'\nranks = 2\nprogram = './air'\n";
     assert_eq!(said(&format!("{job}{job}")), ["5: two jobs are called air; every job needs a name of its own"]);

@@ -9,7 +9,7 @@ use super::{cores, marked};
 use crate::launcher::{self, FindError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::SigSet;
-use nix::unistd::{Pid, dup2_stderr, dup2_stdout};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -51,6 +51,10 @@ pub fn rank(args: &Args) -> (u8, String) {
     // Alone it needs no number; of several each would take itself for the first.
     if let Some(number) = told.or_else(|| (!args.folder.join("1.out").exists()).then_some(0)) {
         redirect(&args.folder, number);
+    }
+    if let Ok(null) = File::open("/dev/null") {
+        // Hydra gives all ranks but the first a pipe that never ends.
+        let _ = dup2_stdin(null);
     }
     if let Some(cores) = cores::list(&args.cores) {
         // Without them the rank runs anywhere, as it would by itself.
