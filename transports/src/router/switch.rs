@@ -186,12 +186,12 @@ impl Switch {
             _ => Why::NoRouter,
         };
         self.routers.retain(|_, known| *known != id);
-        if let Some(address) = conn.peer
-            && self.dials.get(&address) == Some(&id)
-        {
-            self.dials.remove(&address);
+        // Also one that the other router has dialled: it serves for the addresses at which that one was reached since.
+        let addresses: Vec<_> = self.dials.extract_if(|_, known| *known == id).map(|(address, _)| address).collect();
+        if !addresses.is_empty() {
             // Those that wait for this very connection.
-            for (from, channel) in self.parked(|parked| parked.open.router == Some(address)) {
+            let waits = |parked: &Parked| parked.open.router.is_some_and(|router| addresses.contains(&router));
+            for (from, channel) in self.parked(waits) {
                 self.end(from, channel, Why::NoRouter);
             }
         }
