@@ -42,10 +42,14 @@ pub fn follow(
     let mut before = live(all);
     let mut failing = false;
     let mut halves = Halves::default();
+    let mut aborted = BTreeSet::new();
     let mut is_asked_again = false;
     while to.goes_on() {
         for change in changes.next(AGAIN) {
             let at = change.at;
+            if is_sign(&change.record) {
+                aborted.insert(holder(&change.record));
+            }
             for (fate, row) in halves.step(change) {
                 let came = fate == Fate::Claimed;
                 let mut key = key(&row);
@@ -63,12 +67,14 @@ pub fn follow(
                     before.insert(key, row);
                 } else {
                     let row = before.remove(&key).unwrap_or(row);
+                    let fate = if aborted.contains(&holder(&row.record)) { Fate::Over } else { fate };
                     to.tell(fate, &row, at)?;
                 }
             }
         }
         let (now, left_over) = match store.list() {
             Ok(all) => {
+                aborted = all.iter().map(|(record, _)| record).filter(|record| is_sign(record)).map(holder).collect();
                 let (now, others): (Vec<_>, Vec<_>) = rows(all).into_iter().partition(|row| row.state == State::Live);
                 let others = others.iter().filter(|row| row.state == State::LeftOver).map(key);
                 (live(now.into_iter().filter(|row| to.wants(row)).collect()), others.collect::<BTreeSet<_>>())
@@ -84,7 +90,8 @@ pub fn follow(
         failing = false;
         // What is left of a coupling is not listed.
         let has_died = |key: &(Key, u64), gone: &Row| {
-            left_over.contains(key) || gone.other.is_some() && gone.records().any(is_dead)
+            let is_left = left_over.contains(key) || aborted.contains(&holder(&gone.record));
+            is_left || gone.other.is_some() && gone.records().any(is_dead)
         };
         // A store may notice a moment later how a name went: a server lists none whose lease is over.
         // A holder that is dead may have given it back before.
@@ -107,6 +114,17 @@ pub fn follow(
         before = now;
     }
     Ok(())
+}
+
+/// Whether this is a coupling of a job with itself: so a leader that aborts says that it gives its names back before others take them for
+/// left over, and not since its job has ended.
+fn is_sign(record: &Record) -> bool {
+    record.coupled.as_ref() == Some(&record.name)
+}
+
+/// Who holds it: its run, host and process.
+fn holder(record: &Record) -> (String, String, u32) {
+    (record.run.clone(), record.host.clone(), record.pid)
 }
 
 /// Whether the holder was a process of this host, and there is none any more.

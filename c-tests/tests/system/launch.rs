@@ -325,8 +325,14 @@ fn a_launch_that_is_killed_leaves_nothing() {
 
 #[test]
 fn who_watches_names_is_told_who_joins_leaves_and_dies() {
+    for how in ["killed", "aborted"] {
+        watched(how);
+    }
+}
+
+fn watched(how: &str) {
     let mpis = mpis::<2>(1);
-    let scene = Scene::new(format!("names of {} and {} are watched", mpis[0].name, mpis[1].name));
+    let scene = Scene::new(format!("names of {} and {} are watched, the first is {how}", mpis[0].name, mpis[1].name));
     let naming = scene.naming();
     let words = ["names", "--naming", &naming, "--watch", "--json"];
     let watch = scene.start(Launch::alone(&command(), &words));
@@ -342,8 +348,12 @@ fn who_watches_names_is_told_who_joins_leaves_and_dies() {
     };
     told("joined", "air");
     told("joined", "ocean");
-    // All of its ranks, and its launcher.
-    scene.kill("\0air\0");
+    if how == "killed" {
+        // All of its ranks, and its launcher.
+        scene.kill("\0air\0");
+    } else {
+        fs::write(scene.path("fail-air"), "").expect("a sign");
+    }
     told("died", "air");
     fs::write(scene.path("end"), "").expect("a sign");
     told("left", "ocean");

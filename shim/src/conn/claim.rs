@@ -174,8 +174,8 @@ fn give_back(which: impl Fn(&Name) -> bool) {
     live.into_iter().map(Held).for_each(drop);
 }
 
-/// Gives the names back before the MPI below ends the job, so that others can have them. Couplings stay, and a job without any leaves a
-/// sign in their place: they end by the death, which tells it from an end as it should be. A naming server that does not answer holds that up for no longer than [`BEFORE_END`].
+/// Gives the names back before the MPI below ends the job, so that others can have them. Couplings stay, and a job leaves a sign: they end
+/// by the death, which tells it from an end as it should be. A naming server that does not answer holds that up for no longer than [`BEFORE_END`].
 pub fn give_back_before_end() {
     if Node::running().is_none() || held().iter().all(|name| name.strong_count() == 0) {
         return;
@@ -192,14 +192,11 @@ pub fn give_back_before_end() {
     }
 }
 
-/// Records a coupling of the job with itself, unless there is another. It has one half, so nobody is shown it; who watches the job
-/// sees that it was never given back.
+/// Records a coupling of the job with itself. It has one half, so nobody is shown it; who watches the job or its name sees that it was
+/// never given back.
 fn leave_sign() {
     let live: Vec<_> = held().iter().filter_map(Weak::upgrade).collect();
     let Some(job) = live.iter().find(|name| name.record.kind() == Kind::Job) else { return };
-    if live.iter().any(|name| name.is_coupling) {
-        return;
-    }
     let record =
         Record { coupled: Some(job.name.clone()), incarnation: u64::from_le_bytes(random()), ..job.record.clone() };
     let naming = naming::open_run(&job.url, &job.run).map_err(|e| e.to_string());
