@@ -887,7 +887,7 @@ pub mod relay {
 /// What goes between a process and the router of its node, and between two routers, after the greeting: frames of channels.
 pub mod router {
     /// The version of this protocol.
-    pub const VERSION: u16 = 2;
+    pub const VERSION: u16 = 3;
     /// How the local name of a router begins; behind it come the user's number and the identifier of the key.
     pub const SOCKET: &str = "mpi-connect-router-";
     /// The most bytes of one DATA.
@@ -921,6 +921,7 @@ pub mod router {
         3 NO_ROUTER "the other router cannot be reached";
         4 FULL "a limit is reached";
         5 DEAD "its process was connected here, and the kernel of its host says that it has ended";
+        6 NOBODY "nobody listens where the other router was, as its host says";
     }
 
     /// Bytes of the room of each direction between a process and its router, a power of two.

@@ -29,6 +29,8 @@ const TICK: u16 = 100;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 /// The most connections that are accepted at one listener before others have their turn.
 const MOST_AT_ONCE: usize = 50;
+/// Of so many hosts it is remembered that they are refused, and why.
+const MOST_REFUSED: usize = 1024;
 /// The number of what ends the relay among what is watched; listeners have those below.
 const STOP: u64 = 1 << 16;
 /// Connections have twice their number from here on, and the relay that is asked for one the number behind.
@@ -37,7 +39,7 @@ const CONNS: u64 = 1 << 17;
 /// Why a relay cannot begin.
 #[derive(Debug)]
 pub enum ListenError {
-    /// This is no address.
+    /// This is no address, or no host has this name.
     Address(String, io::Error),
     /// It cannot listen there.
     Listen(String, io::Error),
@@ -48,7 +50,7 @@ pub enum ListenError {
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ListenError::Address(text, e) => write!(f, "{text} is not HOST:PORT: {e}"),
+            ListenError::Address(text, e) => write!(f, "'{text}': HOST:PORT is expected: {e}"),
             ListenError::Listen(text, e) => write!(f, "listening at {text}: {e}"),
             ListenError::System(e) => e.fmt(f),
         }
@@ -75,11 +77,30 @@ struct Told {
     tell: Box<dyn Fn(&str)>,
     /// The relays of which it was told last that they cannot be used.
     unusable: BTreeSet<SocketAddr>,
+    /// The hosts of which it was told last that they are refused, and why.
+    refused: BTreeMap<IpAddr, String>,
 }
 
 impl Told {
     fn tell(&self, text: &str) {
         (self.tell)(text);
+    }
+
+    /// A host is refused: told once until that changes, since its processes come again and again.
+    fn refused(&mut self, from: IpAddr, why: String) {
+        if self.refused.get(&from) == Some(&why) {
+            return;
+        }
+        self.tell(&format!("{from} is refused: {why}"));
+        if self.refused.len() >= MOST_REFUSED {
+            self.refused.clear();
+        }
+        self.refused.insert(from, why);
+    }
+
+    /// A host is not refused.
+    fn heard(&mut self, from: IpAddr) {
+        self.refused.remove(&from);
     }
 
     /// How a relay that was asked is: told once until that changes, since many calls find the same.
@@ -128,7 +149,7 @@ impl Relay {
         };
         let (epoll, joined) = begin().map_err(ListenError::System)?;
         let (conns, table) = (BTreeMap::new(), Table::with_room(room.waiting, room.calls));
-        let told = Told { tell: Box::new(|_: &str| ()), unusable: BTreeSet::new() };
+        let told = Told { tell: Box::new(|_: &str| ()), unusable: BTreeSet::new(), refused: BTreeMap::new() };
         Ok(Relay { trust, listeners, next: others, epoll, conns, last: 0, table, joined, accept_again: None, told })
     }
 
@@ -226,11 +247,12 @@ impl Relay {
             Visit::NotYet => (),
             Visit::Over(why) => {
                 let from = conn.from;
-                why.into_iter().for_each(|why| self.told.tell(&format!("{from} is refused: {why}")));
+                why.into_iter().for_each(|why| self.told.refused(from, why.to_string()));
                 self.drop_conn(id, false);
             }
             Visit::Asks(request) => {
                 conn.since = Instant::now();
+                self.told.heard(conn.from);
                 self.asked(id, request);
             }
         }
@@ -408,5 +430,32 @@ fn watch(epoll: &Epoll, asking: &Asking, id: Id) {
     if epoll.modify(fd, &mut event).is_err() {
         // If it cannot be watched, the call ends when its time is over.
         let _ = epoll.add(fd, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Processes with another key come again every few seconds.
+    #[test]
+    fn that_a_host_is_refused_is_told_once_until_that_changes() {
+        let lines = Rc::<RefCell<Vec<String>>>::default();
+        let said = lines.clone();
+        let tell = Box::new(move |text: &str| said.borrow_mut().push(text.to_owned()));
+        let mut told = Told { tell, unusable: BTreeSet::new(), refused: BTreeMap::new() };
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|host| host.parse::<IpAddr>().unwrap());
+        for (from, why) in [(one, "a"), (one, "a"), (other, "a"), (one, "a"), (one, "b"), (other, "a")] {
+            told.refused(from, why.into());
+        }
+        told.heard(one);
+        told.refused(one, "b".into());
+        let expected =
+            ["10.0.0.1 is refused: a", "10.0.0.2 is refused: a", "10.0.0.1 is refused: b", "10.0.0.1 is refused: b"];
+        assert_eq!(*lines.borrow(), expected);
+        (0..=MOST_REFUSED as u32).for_each(|n| told.refused(IpAddr::from(n.to_be_bytes()), "c".into()));
+        assert!(told.refused.len() <= MOST_REFUSED);
     }
 }

@@ -109,7 +109,7 @@ fn only_who_has_closed_its_connection_has_gone() {
     drop(relay);
     assert_eq!(dial(&mut a).kind(), ErrorKind::Other, "no relay");
     let relay = Running::start(&key, &at, &[]);
-    assert_eq!(dial(&mut other).kind(), ErrorKind::Other, "a new relay");
+    assert_eq!(dial(&mut other).kind(), ErrorKind::AddrNotAvailable, "a new relay");
     drop(relay);
 }
 

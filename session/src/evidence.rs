@@ -8,7 +8,7 @@
 //! that a process has closed its connection; that counts as a refusal which may be a firewall's. If it says that the kernel of the process's host
 //! knows that it has ended, that is certain. Silence proves nothing: a
 //! process is dialled for as long as a call waits for it. The exceptions: a process that has lost its connection to us,
-//! that no dial ever reached and that does not dial again (the limits are below); a port that is refused at all its
+//! that no dial ever reached and that does not dial again (the limits are below), or that who passes on knows no more; a port that is refused at all its
 //! addresses; and a process that keeps violating the protocol.
 
 use crate::hold::AWAY_REST;
@@ -27,7 +27,7 @@ const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// takes less to tell the other side that its connection is lost, and then that side dials again. The same holds for a
 /// process that refuses by one transport and is silent by another, and for one that refuses after a hold of ours.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
-/// How long such a process may be silent, if it has closed the connection itself.
+/// How long such a process may be silent, if it has closed the connection itself, or unknown to who passes on.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// The longest rest between dials while an address refuses.
 const REFUSED_REST: Duration = Duration::from_millis(250);
@@ -49,6 +49,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return match why {
                 Refusal::Ended if self.may_count_as_ended(i) => Verdict::Certain,
                 Refusal::Ended | Refusal::Refused => Verdict::Refused,
+                // If it lives, it comes there, or to us.
+                Refusal::Unknown(_) if self.pairs[i].lost().is_some_and(|lost| lost.hung_up) => Verdict::Absent,
                 _ => Verdict::None,
             };
         }

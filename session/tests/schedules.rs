@@ -191,8 +191,12 @@ fn party(leader: ProcId) -> Party {
 
 impl Desk {
     fn new() -> Desk {
+        Desk::with(FAR)
+    }
+
+    fn with(far: About) -> Desk {
         let own =
-            Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (FAR, Ok(()))], descriptors: 1024, digest };
+            Own { process: US, host: HERE, transports: vec![(NEAR, Ok(())), (far, Ok(()))], descriptors: 1024, digest };
         let mut session = Session::new(own, Engine::new(engine::Config::default()), VecMemory::default());
         session.add_group(Group { incarnation: ME.incarnation, cookie: COOKIE, rank: 0, size: 1 });
         Desk { session, asked: Vec::new(), now: after(0) }
@@ -399,6 +403,33 @@ fn one_that_hangs_up_behind_a_firewall_is_dead_after_a_minute() {
         assert!(waited < 70_000, "it is given up");
     }
     assert!(waited >= 60_000, "silence is suspect, not dead: {waited} ms");
+}
+
+/// A relay forgets who had come when it begins anew, and may never hear of the death of one behind another relay.
+#[test]
+fn one_whose_connection_by_a_relay_was_closed_and_that_the_relay_knows_no_more_is_dead_after_a_minute() {
+    let mut desk = Desk::with(About { scope: Scope::Passed, ..FAR });
+    let (_, pair) = desk.open(GREAT, THERE);
+    drop(desk.lane(pair, 1, true));
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    let mut fail_for = |limit: u64, why: &dyn Fn() -> std::io::Error| {
+        let mut waited = 0;
+        while waited < limit && desk.gone(pair).is_none() {
+            for (attempt, _) in desk.dial(pair, &["a1"]) {
+                desk.session.dial_failed(attempt, &why(), desk.now);
+            }
+            desk.tick(500);
+            waited += 500;
+        }
+        (waited, desk.gone(pair))
+    };
+    let unknown = || std::io::Error::new(ErrorKind::AddrNotAvailable, "does not know it");
+    assert_eq!(fail_for(50_000, &unknown).1, None);
+    let (waited, gone) = fail_for(600_000, &|| std::io::Error::other("cannot be used"));
+    assert_eq!((waited, gone), (600_000, None), "a relay that cannot be used says nothing");
+    let (waited, gone) = fail_for(70_000, &unknown);
+    assert!(waited >= 60_000 && gone == Some(Gone::Dead), "{waited} ms: {gone:?}");
 }
 
 #[test]

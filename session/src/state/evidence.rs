@@ -12,6 +12,8 @@ pub enum Refusal {
     Refused,
     /// The kernel of its host has said to who passes on that the process has ended.
     Ended,
+    /// Who passes on does not know the process, or there is nobody any more on its host who could, in these words.
+    Unknown(String),
     /// Another process listens at the place.
     NoSuchProcess,
     /// The right process answers that it is no member of that group any more.
@@ -39,6 +41,7 @@ impl Refusal {
         match e.kind() {
             ErrorKind::ConnectionRefused => Refusal::Refused,
             ErrorKind::NotFound if e.get_ref().is_some() => Refusal::Ended,
+            ErrorKind::AddrNotAvailable if e.get_ref().is_some() => Refusal::Unknown(e.to_string()),
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Refusal::Foreign,
             ErrorKind::TimedOut => Refusal::TimedOut,
             // What the system says has no reason of ours in it.
@@ -68,7 +71,8 @@ impl Refusal {
 
     /// Whether a place is tried again while other places are still silent: a link may have come back.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Refusal::Refused | Refusal::Ended | Refusal::Foreign | Refusal::TimedOut | Refusal::System(_))
+        use Refusal::{Ended, Foreign, Refused, System, TimedOut, Unknown};
+        matches!(self, Refused | Ended | Unknown(_) | Foreign | TimedOut | System(_))
     }
 }
 
@@ -85,7 +89,7 @@ impl fmt::Display for Refusal {
             Refusal::Later => f.write_str("held, or without a place yet for those that it does not know"),
             Refusal::Foreign => f.write_str("another protocol is spoken there"),
             Refusal::TimedOut => f.write_str("no answer in time"),
-            Refusal::Untrusted(e) | Refusal::System(e) => f.write_str(e),
+            Refusal::Unknown(e) | Refusal::Untrusted(e) | Refusal::System(e) => f.write_str(e),
         }
     }
 }
@@ -95,7 +99,8 @@ impl fmt::Display for Refusal {
 pub(crate) enum Verdict {
     /// They say nothing.
     None,
-    /// The process had dialled us, has closed its connection, and does not dial again, though it would if it lived.
+    /// The process had dialled us, has closed its connection, and does not dial again, though it would if it lived; or its connection by who
+    /// passes on was closed, and that one knows it no more.
     Absent,
     /// The host that the process came from refuses: the process is gone, or a firewall stops us.
     Refused,

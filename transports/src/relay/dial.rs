@@ -41,6 +41,9 @@ impl Dial {
                 Asked::Failed(e) => return Err(no_relay(e)),
                 Asked::Answered(Answer::Stands, standing) => standing.into_socket().ok_or(ErrorKind::InvalidData)?,
                 Asked::Answered(Answer::Gone, _) => return Err(ErrorKind::ConnectionRefused.into()),
+                Asked::Answered(Answer::NotThere, _) => {
+                    return Err(io::Error::new(ErrorKind::AddrNotAvailable, "does not know it"));
+                }
                 Asked::Answered(answer, _) => return Err(io::Error::other(described(answer))),
             };
             // Wherever the relay is: what goes through it leaves this host.
@@ -71,10 +74,9 @@ fn broken(e: io::Error) -> io::Error {
 
 fn described(answer: Answer) -> &'static str {
     match answer {
-        Answer::NotThere => "does not know it",
         Answer::Full => "has no room for one more",
         Answer::NoAnswer => "knows it, and it does not answer",
-        Answer::Stands | Answer::Called(_) | Answer::Gone => "answers what makes no sense",
+        Answer::Stands | Answer::Called(_) | Answer::Gone | Answer::NotThere => "answers what makes no sense",
     }
 }
 

@@ -76,7 +76,8 @@ fn reason(why: Option<Why>) -> io::Error {
     match why {
         Some(Why::Gone) => ErrorKind::ConnectionRefused.into(),
         Some(Why::Dead) => io::Error::new(ErrorKind::NotFound, "has ended"),
-        Some(Why::NotThere) => io::Error::other("does not know it"),
+        Some(Why::NotThere) => io::Error::new(ErrorKind::AddrNotAvailable, "does not know it"),
+        Some(Why::Nobody) => io::Error::new(ErrorKind::AddrNotAvailable, "refused: no process of its host has it"),
         Some(Why::NoRouter) => io::Error::other("cannot be used"),
         Some(Why::Full) => io::Error::other("has no room for one more"),
         Some(Why::Over) | None => ErrorKind::UnexpectedEof.into(),

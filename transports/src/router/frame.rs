@@ -6,7 +6,7 @@
 use crate::ip::{put, take};
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::router::{self, CLOSE, CREDIT, DATA, MAX_PIECE, OPEN, head};
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
 /// Bytes of a head.
@@ -129,9 +129,16 @@ pub(super) enum Why {
     Full,
     /// Its process was there, and has ended, as the kernel of its host says.
     Dead,
+    /// Nobody listens where the other router was.
+    Nobody,
 }
 
 impl Why {
+    /// The other router could not be reached.
+    pub fn of_dial(e: &io::Error) -> Why {
+        if e.kind() == io::ErrorKind::ConnectionRefused { Why::Nobody } else { Why::NoRouter }
+    }
+
     pub fn encode(self) -> [u8; 1] {
         [match self {
             Why::Over => router::OVER,
@@ -140,6 +147,7 @@ impl Why {
             Why::NoRouter => router::NO_ROUTER,
             Why::Full => router::FULL,
             Why::Dead => router::DEAD,
+            Why::Nobody => router::NOBODY,
         }]
     }
 
@@ -151,6 +159,7 @@ impl Why {
             [router::NO_ROUTER] => Ok(Why::NoRouter),
             [router::FULL] => Ok(Why::Full),
             [router::DEAD] => Ok(Why::Dead),
+            [router::NOBODY] => Ok(Why::Nobody),
             _ => Err(Malformed),
         }
     }
@@ -188,7 +197,7 @@ mod tests {
             assert_eq!(Open::decode(&open.encode()), Ok(open));
             assert!((NAMES..=MAX_SAID).contains(&open.encode().len()));
         }
-        for why in [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full, Why::Dead] {
+        for why in [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full, Why::Dead, Why::Nobody] {
             assert_eq!(Why::decode(&why.encode()), Ok(why));
         }
         assert_eq!(credited(&credit(77)), Ok(77));
@@ -203,7 +212,7 @@ mod tests {
             assert_eq!(Head::decode(&Head { channel: 1, kind, len }.encode()), Err(Malformed));
         }
         assert_eq!(Head::decode(&[0; HEAD]), Err(Malformed));
-        assert_eq!((Why::decode(&[6]), Why::decode(&[])), (Err(Malformed), Err(Malformed)));
+        assert_eq!((Why::decode(&[7]), Why::decode(&[])), (Err(Malformed), Err(Malformed)));
         let open = Open { to: [1; 16], from: [2; 16], router: None }.encode();
         assert_eq!(Open::decode(&[&open[..], &[9]].concat()), Err(Malformed));
     }

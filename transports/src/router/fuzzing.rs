@@ -19,8 +19,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let addresses = [([10, 0, 0, 1], 7433).into(), ([0xfe80, 0, 0, 0, 0, 0, 0, 1], 7433).into()];
     let routers = [None, Some(addresses[0]), Some(addresses[1])];
     let opens = routers.map(|router| Open { to: [1; 16], from: [2; 16], router }.encode());
-    let whys =
-        [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full, Why::Dead].map(|why| why.encode().to_vec());
+    let whys = [Why::Over, Why::Gone, Why::NotThere, Why::NoRouter, Why::Full, Why::Dead, Why::Nobody]
+        .map(|why| why.encode().to_vec());
     let frames = opens.iter().map(|body| whole(2, Kind::Open, body));
     let others = [whole(3, Kind::Data, &[9; 40]), whole(4, Kind::Credit, &credit(65_536)), whole(5, Kind::Close, &[1])];
     let bodies = [credit(65_536), entry(&addresses)];

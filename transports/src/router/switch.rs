@@ -169,6 +169,11 @@ impl Switch {
     }
 
     pub fn drop_conn(&mut self, id: Id) {
+        self.drop_conn_for(id, Why::NoRouter);
+    }
+
+    /// `awaited`: what those are told that wait for it.
+    fn drop_conn_for(&mut self, id: Id, awaited: Why) {
         if self.own.as_ref().is_some_and(|own| own.id == id) {
             self.own_leaves();
             self.ring_own();
@@ -192,7 +197,7 @@ impl Switch {
             // Those that wait for this very connection.
             let waits = |parked: &Parked| parked.open.router.is_some_and(|router| addresses.contains(&router));
             for (from, channel) in self.parked(waits) {
-                self.end(from, channel, Why::NoRouter);
+                self.end(from, channel, awaited);
             }
         }
         for to in conn.channels.values() {
@@ -255,7 +260,7 @@ impl Switch {
                 Err(e) => {
                     let peer = conn.peer.map_or("a process of this host".into(), |peer| peer.to_string());
                     base::log_seldom!(Info, "no connection between the router and {peer}: {e}");
-                    return self.drop_conn(id);
+                    return self.drop_conn_for(id, Why::of_dial(&e));
                 }
             }
         }

@@ -76,6 +76,25 @@ fn the_next_router_is_reached_also_by_one_that_was_dialled_and_has_dialled() {
     }
     reach(&mut all, [0, 1]);
     assert_eq!(all[1].post.addresses(), address);
+    // When nobody of that node is left, its host says so.
+    let last = all.pop().unwrap();
+    let open = Open {
+        to: last.trust.identity().process(),
+        from: all[0].trust.identity().process(),
+        router: address.first().copied(),
+    };
+    drop(last);
+    let trunk = all[0].post.trunk().unwrap();
+    let why = || {
+        let channel = Channel::open(&trunk, &open).unwrap();
+        loop {
+            assert!(Instant::now() < until);
+            if let Some(why) = channel.ended() {
+                return why;
+            }
+        }
+    };
+    while why() != Why::Nobody {}
 }
 
 crate::conformance::suite!(conformance, router, connect, |settings| settings.router.node = true);

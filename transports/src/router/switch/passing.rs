@@ -66,10 +66,15 @@ impl Switch {
                 None => self.end(id, channel, Why::NoRouter),
             },
             None => {
-                let dialled = Conn::dial(address).ok().and_then(|conn| self.insert(conn));
-                match dialled {
-                    Some(there) if self.conns.contains_key(&there) => drop(self.dials.insert(address, there)),
-                    _ => return self.end(id, channel, Why::NoRouter),
+                let conn = match Conn::dial(address) {
+                    Ok(conn) => conn,
+                    Err(e) => return self.end(id, channel, Why::of_dial(&e)),
+                };
+                // Before it is tried: it may fail at once, and then those that wait for it are told.
+                self.dials.insert(address, self.last + 1);
+                if self.insert(conn).is_none() {
+                    self.dials.remove(&address);
+                    return self.end(id, channel, Why::NoRouter);
                 }
                 // Whoever waits for a router waits as long as its connection may take.
                 if let Some(To::Parked(parked)) =
