@@ -236,10 +236,10 @@ impl Whole<'_> {
         if let Err(e) = naming::check_name(name) {
             self.problem(key.span(), format!("{whose}{e}"));
         }
-        if name.contains(['/', '[', ']']) || name.starts_with('.') {
+        if name.contains(['/', '[', ']']) || name.starts_with('.') || name.ends_with(' ') {
             self.problem(
                 key.span(),
-                format!("{whose}a job's name here has no '/', '[' or ']', and begins with no dot"),
+                format!("{whose}a job's name here has no '/', '[' or ']', begins with no dot, and ends with no blank"),
             );
         }
         self.keys(table, &KEYS_OF_JOB, &whose);

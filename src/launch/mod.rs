@@ -314,7 +314,8 @@ fn run_of(
         said.map_or_else(naming::default_run, |run| naming::run_of(run).map(str::to_owned).map_err(OpenError::Run));
     match run {
         Ok(run) if !run.is_empty() || is_spawned => Ok(run),
-        Err(e) => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
+        Err(OpenError::Run(e)) if said.is_some() => Err(vec![Problem { line: 0, what: format!("the run: {e}") }]),
+        Err(e) => Err(vec![Problem { line: 0, what: e.to_string() }]),
         _ => Ok(format!("{}-{}", title(path), &id[..8])),
     }
 }

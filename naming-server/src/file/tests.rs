@@ -380,6 +380,23 @@ fn temporary_files_of_killed_claimers_are_swept() {
     assert_eq!(left, [".tmp-locked", ".tmp-young", "ocean.job", "other"]);
 }
 
+/// A launch has a run of its own, which is never used again.
+#[test]
+fn names_of_runs_whose_processes_are_dead_stay_for_a_day() {
+    let dir = Folder::new();
+    let record = |run: &str, name: &str| Record { run: run.into(), ..sample(name) };
+    for (name, run, hours) in [("young", "a-run", 23), ("old", "a-run", 25), ("of none", "", 25)] {
+        age(&dir.left_over(&record(run, name)), hours * 3600);
+    }
+    let lives = dir.store().of_run("a-run").claim(&record("a-run", "lives")).unwrap();
+    age(&dir.0.join(names::file_name(&record("a-run", "lives").key())), 25 * 3600);
+    let _next = dir.store().claim(&sample("ocean")).unwrap();
+    let mut left: Vec<String> = dir.store().list().unwrap().into_iter().map(|(record, _)| record.name).collect();
+    left.sort();
+    assert_eq!(left, ["lives", "ocean", "of none", "young"]);
+    drop(lives);
+}
+
 /// Another user who may write to the folder exchanges files while they are opened.
 #[test]
 fn a_file_that_another_user_slips_in_is_not_opened() {
