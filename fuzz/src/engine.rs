@@ -49,7 +49,8 @@ enum Doing {
 
 impl Scene {
     fn new() -> Scene {
-        let small = Config { eager_max: 16, long_eager_max: 24, envelopes: 6, eager_bytes: 64, extra_envelopes: 2, chunk: 8 };
+        let small =
+            Config { eager_max: 16, long_eager_max: 24, envelopes: 6, eager_bytes: 64, extra_envelopes: 2, chunk: 8 };
         let mut engine = Engine::new(small);
         let peers = [engine.add_peer(1), engine.add_peer(1)];
         let (open, ops, claims) = (Vec::new(), Vec::new(), Vec::new());
