@@ -3,7 +3,7 @@
 #include "ports.h"
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 25, WORDS = 20000 };
+enum { THREADS = 4, ROUNDS = 25, WORDS = 80000 };
 
 static int serves;
 static char port[PORT_ROOM];

@@ -3,7 +3,7 @@
 #include "partner.h"
 
 enum { SMALL = 5, LARGE = 300000 };
-static const int sizes[] = {0, 1, 1000, 4096, 4097, 100000};
+static const int sizes[] = {0, 1, 1000, 4096, 4097, 300000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* ---- ready mode: the receive is there before the send ---- */

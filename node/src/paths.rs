@@ -86,9 +86,11 @@ impl Core {
     pub(crate) fn describe_trouble(&self, i: usize) -> Option<String> {
         let mut said = self.session.describe_trouble(i)?;
         let own = self.session.own().host;
+        // One that does not use TCP has no addresses.
+        let at_loopback = |at: Vec<SocketAddr>| !at.is_empty() && at.iter().all(|a| a.ip().is_loopback());
         if let Some(contact) = self.session.pair(i).contact()
             && contact.host != own
-            && ip_addresses(contact).iter().all(|a| a.ip().is_loopback())
+            && at_loopback(ip_addresses(contact))
         {
             said += if contact.host == [0; 16] {
                 // A port's name does not contain the host.

@@ -12,7 +12,7 @@ use base::ident::random;
 use naming::{Kind, LookupError, Naming, OpenError, Record, State, StoreError};
 use nix::sys::signal::Signal;
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transports::control::{ControlStream, sleep};
@@ -203,12 +203,13 @@ impl fmt::Display for CtlError {
                     _ => Ok(()),
                 }
             }
-            CtlError::Lost(name, e) => {
-                write!(
+            CtlError::Lost(name, e) => match e.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => write!(
                     f,
                     "the leader of '{name}' has closed the connection ({e}): its library may be older than this command"
-                )
-            }
+                ),
+                _ => write!(f, "the leader of '{name}' cannot be reached: {e}"),
+            },
             CtlError::NotAnswering(name, got, seconds) => {
                 f.write_str(&silence(name, seconds))?;
                 f.write_str(match got {

@@ -391,7 +391,7 @@ fn main() {
     }
     // One that the program cannot know: its job is told no, ours that the inter-communicator does not exist.
     let job = join(Machine { name: "martian", representation: u32::MAX, ..HERE }, &other);
-    let send = job.send(0, GO, &[0; 100_000]);
+    let send = job.send(0, GO, &[0; 300_000]);
     assert_eq!(job.wait(send, "a refusal"), Outcome::Failed(Fault::Revoked));
     let folder = std::path::PathBuf::from(std::env::var_os("MPI_CONNECT_TEST_DIR").expect("the folder of the scene"));
     std::fs::write(folder.join("revoked"), "").expect("a sign in it");

@@ -7,7 +7,21 @@ use std::time::Instant;
 fn every_size_both_ways() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
-    let sizes = [0, 1, 7, 1000, 16 << 10, (16 << 10) + 1, 65_536, 65_537, 1 << 20, (3 << 20) + 5, 64 << 20];
+    let sizes = [
+        0,
+        1,
+        7,
+        1000,
+        16 << 10,
+        (16 << 10) + 1,
+        65_536,
+        65_537,
+        256 << 10,
+        (256 << 10) + 1,
+        1 << 20,
+        (3 << 20) + 5,
+        64 << 20,
+    ];
     for (tag, size) in (1i64..).zip(sizes) {
         let data = pattern(size, tag as u64);
         for (from, from_inter, to, to_inter) in [(&a, to_b, &b, to_a), (&b, to_a, &a, to_b)] {
@@ -31,7 +45,7 @@ fn large_ones_by_either_way() {
         std::thread::spawn(move || {
             let mut space = vec![0; 1 << 20];
             for round in 0..ROUNDS {
-                let size = [70_000, 200_001, 1 << 20][round as usize % 3];
+                let size = [70_000, 300_001, 1 << 20][round as usize % 3];
                 for receives in [begins, !begins] {
                     if receives {
                         assert_eq!(job.wait(job.recv(inter, 1, &mut space[..size])), got(size, 1));
@@ -243,7 +257,7 @@ fn foreign_room(target: &mut [i64]) -> Layout {
 fn foreign_numbers_are_converted_once() {
     let (a, b) = (Job::new(), Job::new());
     let (to_b, to_a) = couple(&a, &b);
-    for count in [5usize, 30_000] {
+    for count in [5usize, 100_000] {
         let sent: Vec<u8> = (0..count as i32).flat_map(|v| (v - 3).to_be_bytes()).collect();
         let expected: Vec<i64> = (0..count as i64).flat_map(|v| [v - 3, 99]).collect();
         let done = Outcome::Received(Envelope { source: 0, tag: 1, size: 8 * count as u64 });

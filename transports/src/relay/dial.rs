@@ -75,7 +75,7 @@ fn broken(e: io::Error) -> io::Error {
 fn described(answer: Answer) -> &'static str {
     match answer {
         Answer::Full => "has no room for one more",
-        Answer::NoAnswer => "knows it, and it does not answer",
+        Answer::NoAnswer => "got no answer, from it or from the next relay",
         Answer::Stands | Answer::Called(_) | Answer::Gone | Answer::NotThere => "answers what makes no sense",
     }
 }
