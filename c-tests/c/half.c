@@ -37,7 +37,7 @@ static void receive(int seed, int n, int source, int tag)
 
 static void blocking(void)
 {
-    const int sizes[] = {0, 1, 1000, 300000};
+    const int sizes[] = {0, 1, 1000, 200000};
     for (int tag = 0; tag < 4; ++tag) {
         if (side == 0) send(0, sizes[tag], tag);
         receive(1 - side, sizes[tag], MPI_ANY_SOURCE, tag);
