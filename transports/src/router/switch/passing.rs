@@ -60,11 +60,11 @@ impl Switch {
     /// Opens a channel over the connection to the router at this address, or waits for that.
     fn dial(&mut self, id: Id, channel: u32, address: SocketAddr) {
         match self.dials.get(&address) {
-            Some(&there) => match self.conns.get(&there).map(Conn::who) {
-                Some(Some(_)) => self.unpark(id, channel, there),
-                Some(None) => (),
-                None => self.end(id, channel, Why::NoRouter),
-            },
+            // What ends goes from here too, so it stands or is being made.
+            Some(&there) if self.conns.get(&there).is_some_and(|conn| conn.who().is_some()) => {
+                self.unpark(id, channel, there);
+            }
+            Some(_) => (),
             None => {
                 let conn = match Conn::dial(address) {
                     Ok(conn) => conn,
