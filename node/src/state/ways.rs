@@ -26,6 +26,8 @@ const LAST: usize = 4;
 const AGAIN: u32 = 64;
 const SELDOM: u32 = 1024;
 const MUCH: f32 = 2.0;
+/// A size of which nothing is known goes by one that is at most this many powers of two away.
+const KIN: usize = 2;
 /// Sizes from this power of two on are told apart, up to the last one.
 const FIRST: u32 = 14;
 const CLASSES: usize = 12;
@@ -66,14 +68,27 @@ impl Size {
         tried.then(|| if self.push.cost() <= self.pull.cost() { Way::Push } else { Way::Pull })
     }
 
-    fn choose(&mut self) -> Way {
+    /// The way that is more than [`MUCH`] times faster.
+    fn far_better(&self) -> Option<Way> {
+        let [push, pull] = [self.push.cost(), self.pull.cost()];
+        self.better().filter(|_| push.max(pull) > MUCH * push.min(pull))
+    }
+
+    /// `kin`: what is far better for a size like this one. The other way is tried later then.
+    fn choose(&mut self, kin: Option<Way>) -> Way {
         let Some(better) = self.better() else {
-            return if self.push.times < TRIES { Way::Push } else { Way::Pull };
+            let (first, second) = match kin {
+                Some(Way::Pull) => (Way::Pull, Way::Push),
+                _ => (Way::Push, Way::Pull),
+            };
+            let times = if first == Way::Push { self.push.times } else { self.pull.times };
+            self.messages += u32::from(kin.is_some());
+            let is_too_early = kin.is_some() && !self.messages.is_multiple_of(AGAIN);
+            return if times < TRIES || is_too_early { first } else { second };
         };
         let other = if better == Way::Push { Way::Pull } else { Way::Push };
         self.messages += 1;
-        let (less, more) = (self.push.cost().min(self.pull.cost()), self.push.cost().max(self.pull.cost()));
-        let again = if more > MUCH * less { SELDOM } else { AGAIN };
+        let again = if self.far_better().is_some() { SELDOM } else { AGAIN };
         // Through the lane more often in the beginning: its first messages wait for its memory.
         let is_early = other == Way::Push && self.messages < again && self.messages.is_power_of_two();
         let is_to_be_tried = self.messages.is_multiple_of(again) || is_early;
@@ -104,7 +119,10 @@ fn class(size: u64) -> usize {
 impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
-        let way = self.pairs.entry(pair).or_default()[class(size)].choose();
+        let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
+        let kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
+        let kin = kin.filter_map(|kin| sizes.get(kin)?.far_better()).next();
+        let way = sizes[class].choose(kin);
         if self.timed.len() == TIMED {
             // Nobody has asked for its outcome.
             self.timed.pop_front();
@@ -194,6 +212,24 @@ mod tests {
         assert_eq!(ways.pairs.len(), 1);
         ways.forget(3);
         assert!(ways.pairs.is_empty());
+    }
+
+    #[test]
+    fn a_size_goes_by_those_like_it() {
+        let mut ways = Ways::default();
+        (0..2 * TRIES).for_each(|_| _ = send(&mut ways, [50, 500]));
+        let mut pulls = |size: u64, costs: [u64; 2]| {
+            let mut send = || {
+                let way = ways.begin(3, OpId(1), size);
+                ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
+                way
+            };
+            let early = (0..AGAIN - 1).filter(|_| send() == Way::Pull).count();
+            [early, (0..AGAIN * 4).filter(|_| send() == Way::Pull).count()]
+        };
+        assert_eq!(pulls(4 << 20, [200, 2000])[0], 0);
+        assert!(pulls(2 << 20, [200, 100])[1] > 100, "it is another way all the same");
+        assert!(pulls(64 << 20, [1, 10])[0] > 0, "those are not alike");
     }
 
     #[test]
