@@ -7,6 +7,8 @@
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::{Duration, Instant};
 
+/// While others take the processor, the kernel is asked in one of so many waits whether they still do.
+const ASK_AFTER: u32 = 16;
 /// Who keeps the processor for this long after a yield does not wait.
 const SLICE: Duration = Duration::from_millis(1);
 /// Nor does it share the processor if so few waits end from one slice of it to the next.
@@ -29,8 +31,10 @@ pub(crate) enum Others {
 /// Who else wants the processors of this process.
 #[derive(Default)]
 pub(crate) struct Crowd {
-    /// Another thread had the processor in the yields of the last wait.
+    /// Another thread had the processor in the yields of the last wait that asked.
     taken: bool,
+    /// Waits with yields since then.
+    unasked: u32,
     /// Waits that have ended since another thread last had the processor for a slice.
     ended: u32,
     /// Since when this process sleeps instead.
@@ -53,7 +57,15 @@ impl Crowd {
         self.ended = self.ended.saturating_add(1);
         if let Some(before) = yields.before {
             self.taken = switches() != before;
+            self.unasked = 0;
+        } else if yields.gave_way {
+            self.unasked += 1;
         }
+    }
+
+    /// Whether a wait is to ask who has the processor in its yields.
+    pub(crate) fn asks(&self) -> bool {
+        !self.taken || self.unasked >= ASK_AFTER
     }
 
     /// Another thread has had the processor for a whole slice.
@@ -82,14 +94,18 @@ impl Crowd {
 /// The yields of one wait.
 #[derive(Default)]
 pub(crate) struct Yields {
-    /// How often this thread had made way for another one when the first yield began.
+    /// How often this thread had made way for another one when the first yield began, if it asks.
     before: Option<i64>,
+    gave_way: bool,
 }
 
 impl Yields {
-    /// Yields the processor. Whether another thread had it for a whole slice.
-    pub(crate) fn give_way(&mut self) -> bool {
-        self.before.get_or_insert_with(switches);
+    /// Yields the processor. Whether another thread had it for a whole slice. `asks`: see [`Crowd::asks`].
+    pub(crate) fn give_way(&mut self, asks: bool) -> bool {
+        if asks {
+            self.before.get_or_insert_with(switches);
+        }
+        self.gave_way = true;
         let began = Instant::now();
         std::thread::yield_now();
         began.elapsed() >= SLICE
@@ -129,7 +145,7 @@ mod tests {
             });
             let (mut yields, began) = (Yields::default(), Instant::now());
             while crowd.others() == Others::None && began.elapsed() < LONG {
-                if yields.give_way() {
+                if yields.give_way(crowd.asks()) {
                     crowd.lost_slice(Instant::now());
                 }
                 crowd.note(&yields);

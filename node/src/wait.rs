@@ -27,6 +27,9 @@ const YIELD_ONLY: Duration = Duration::from_micros(200);
 const SPIN_ONLY: Duration = Duration::from_micros(10);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
+/// Looks at the busy lanes between two yields while others wait for the processor, unless something has just come: who sends it may run
+/// after the next yield.
+const LOOKS_BETWEEN_YIELDS: u32 = 2;
 /// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
 /// hears of deaths, and lets the MPI below make progress.
 const ROUND_AFTER: u32 = 256;
@@ -173,9 +176,13 @@ pub(crate) fn wait_until<T>(
     // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
+    // Whether something came in the last turn.
+    let mut flows = false;
     loop {
         let mut out = None;
-        let looks = core.looks();
+        let most = if phase == Phase::Yield && !flows { LOOKS_BETWEEN_YIELDS } else { u32::MAX };
+        let looks = core.looks().min(most);
+        flows = false;
         for _ in 0..looks {
             let mut found = core.read_busy();
             if core.has_unlocked_work() {
@@ -183,7 +190,7 @@ pub(crate) fn wait_until<T>(
                 found = true;
             }
             if found {
-                moved = true;
+                (moved, flows) = (true, true);
                 out = done(&mut core);
                 if out.is_some() {
                     break;
@@ -233,6 +240,7 @@ pub(crate) fn wait_until<T>(
         // Only one thread polls the descriptors. It may read what another one waits for, and nothing would wake that
         // one if it polled too; so the others wait for `Shared::tell`.
         let polls = sleeps && !shared.polling.swap(true, Ordering::Relaxed);
+        let asks = core.pace.crowd.asks();
         let pokes = whole && core.pace.poke_is_due(clock.start, clock.now);
         drop(core);
         let (mut poked, mut lost_slice) = (None, false);
@@ -250,7 +258,7 @@ pub(crate) fn wait_until<T>(
                 let (from, moved) = (Instant::now(), poke());
                 poked = Some((from, Instant::now(), moved));
             }
-            Phase::Yield => lost_slice = clock.yields.give_way(),
+            Phase::Yield => lost_slice = clock.yields.give_way(asks),
             Phase::Spin => {}
         }
         core = shared.lock();
