@@ -2,6 +2,11 @@
 //! are and wherever they may run. Those that wait too yield in turn; one that computes takes a whole slice of some milliseconds each time
 //! (Linux 6.18 takes it from who yields), so beside such a one a waiting thread sleeps until its doorbell rings.
 //!
+//! Threads of this process that wait at the same time may share a processor, and so may those at the other end. They take turns: who has
+//! the processor keeps it while messages flow, up to [`TURN`]. Then it makes way for another one, which stays for a while although
+//! nothing has come: its partner has to get a processor first. Without turns, a thread that never lacks a message would yield
+//! never, and the other one get a message's time in each slice of the kernel's.
+//!
 //! Used by `wait`. Invariant: nothing here changes what is received, only when.
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -13,6 +18,10 @@ const ASK_AFTER: u32 = 16;
 const SLICE: Duration = Duration::from_millis(1);
 /// Nor does it share the processor if so few waits end from one slice of it to the next.
 const FEW: u32 = 32;
+/// A yield that takes this long has switched to another thread.
+const SWITCH: Duration = Duration::from_micros(3);
+/// How long a thread keeps the processor while another one of this process waits.
+const TURN: Duration = Duration::from_millis(1);
 /// How long a thread sleeps instead of yielding before it tries again: at first, and at most. Each time that this was in vain it doubles.
 const SLEEPS: Duration = Duration::from_millis(20);
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(640);
@@ -28,6 +37,15 @@ pub(crate) enum Others {
     Compute,
 }
 
+/// Whether a yield has given the processor to another thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gone {
+    No,
+    Awhile,
+    /// For a whole slice.
+    Slice,
+}
+
 /// Who else wants the processors of this process.
 #[derive(Default)]
 pub(crate) struct Crowd {
@@ -37,6 +55,8 @@ pub(crate) struct Crowd {
     unasked: u32,
     /// Waits that have ended since another thread last had the processor for a slice.
     ended: u32,
+    /// The thread whose turn it is, and since when.
+    turn: Option<(usize, Instant)>,
     /// Since when this process sleeps instead.
     computes: Option<Instant>,
     /// How long it does; zero: it was not so lately.
@@ -66,6 +86,19 @@ impl Crowd {
     /// Whether a wait is to ask who has the processor in its yields.
     pub(crate) fn asks(&self) -> bool {
         !self.taken || self.unasked >= ASK_AFTER
+    }
+
+    /// This thread begins to wait, as others of this process do. Whether it has to yield first, since its turn is over.
+    pub(crate) fn is_turn_over(&mut self, thread: usize, now: Instant) -> bool {
+        let turn = self.turn.get_or_insert((thread, now));
+        if turn.0 != thread {
+            *turn = (thread, now);
+        }
+        let is_over = now.saturating_duration_since(turn.1) >= TURN;
+        if is_over {
+            self.turn = None;
+        }
+        is_over
     }
 
     /// Another thread has had the processor for a whole slice.
@@ -100,15 +133,19 @@ pub(crate) struct Yields {
 }
 
 impl Yields {
-    /// Yields the processor. Whether another thread had it for a whole slice. `asks`: see [`Crowd::asks`].
-    pub(crate) fn give_way(&mut self, asks: bool) -> bool {
+    /// Yields the processor. Whether another thread has had it. `asks`: see [`Crowd::asks`].
+    pub(crate) fn give_way(&mut self, asks: bool) -> Gone {
         if asks {
             self.before.get_or_insert_with(switches);
         }
         self.gave_way = true;
         let began = Instant::now();
         std::thread::yield_now();
-        began.elapsed() >= SLICE
+        match began.elapsed() {
+            short if short < SWITCH => Gone::No,
+            short if short < SLICE => Gone::Awhile,
+            _ => Gone::Slice,
+        }
     }
 }
 
@@ -145,7 +182,7 @@ mod tests {
             });
             let (mut yields, began) = (Yields::default(), Instant::now());
             while crowd.others() == Others::None && began.elapsed() < LONG {
-                if yields.give_way(crowd.asks()) {
+                if yields.give_way(crowd.asks()) == Gone::Slice {
                     crowd.lost_slice(Instant::now());
                 }
                 crowd.note(&yields);
@@ -153,6 +190,17 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
         });
         assert_ne!(crowd.others(), Others::None);
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let (mut crowd, start) = (Crowd::default(), Instant::now());
+        let mut is_over = |thread, part| crowd.is_turn_over(thread, start + TURN * part / 4);
+        assert!((0..4).all(|part| !is_over(1, part)));
+        assert!(is_over(1, 4));
+        assert!((4..6).all(|part| !is_over(2, part)));
+        assert!((6..10).all(|part| !is_over(1, part)), "it has begun anew");
+        assert!(is_over(1, 10));
     }
 
     #[test]

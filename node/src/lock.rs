@@ -162,7 +162,7 @@ impl<T> DerefMut for Guard<'_, T> {
 /// A number of this thread, which no other one has while it runs: the address of its control block. A thread that is begun later may
 /// have it again, and then has the bias of the one before, which has ended outside.
 #[inline(always)]
-fn this_thread() -> usize {
+pub(crate) fn this_thread() -> usize {
     let me;
     // SAFETY: the ABI of x86-64 has this address in the first word of the block that fs points at.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) me, options(nostack, preserves_flags, readonly, pure)) };

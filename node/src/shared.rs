@@ -94,6 +94,11 @@ impl Shared {
         }
     }
 
+    /// For a thread that waits: whether others do.
+    pub(crate) fn others_wait(&self, _lock: &Core) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 1
+    }
+
     /// For the background thread: whether a thread waits, which will then wake it at the end of its wait.
     pub(crate) fn nap_while_waiting(&self) -> bool {
         let core = self.lock();

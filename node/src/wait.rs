@@ -4,7 +4,8 @@
 //!
 //! Invariant: the lock is never held across a sleep, a yield or a call of `poke`.
 
-use crate::crowd::{Others, Yields};
+use crate::crowd::{Gone, Others, Yields};
+use crate::lock::this_thread;
 use crate::memory::Layout;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
@@ -25,6 +26,9 @@ const YIELD: Duration = Duration::from_millis(4);
 const YIELD_ONLY: Duration = Duration::from_micros(200);
 /// If somebody computes there, it spins for this long, in which a process may answer that runs now, and does not yield.
 const SPIN_ONLY: Duration = Duration::from_micros(10);
+/// If other threads of this process wait too, it spins for this long, or for this long after another one had the processor.
+const GIVE_UP: Duration = Duration::from_micros(20);
+const COME_BACK: Duration = Duration::from_micros(60);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
 /// Looks at the busy lanes between two yields while others wait for the processor, unless something has just come: who sends it may run
@@ -54,6 +58,8 @@ struct Clock {
     counted: Instant,
     /// When something last moved in this library.
     idle: Instant,
+    /// When this thread last had the processor back from another one.
+    back: Option<Instant>,
     /// When something last moved in the MPI below.
     below: Instant,
     /// When the processes that are waited for are looked at next.
@@ -87,6 +93,7 @@ impl Clock {
             whom: None,
             counted: now,
             idle,
+            back: None,
             below: now,
             next_watch,
             notices,
@@ -128,8 +135,21 @@ impl Clock {
         self.whom = Some(left);
     }
 
-    fn phase(&self, others: Others) -> Phase {
+    /// Yields the processor; see [`Yields::give_way`].
+    fn give_way(&mut self, asks: bool) -> Gone {
+        let gone = self.yields.give_way(asks);
+        if gone != Gone::No {
+            self.now = Instant::now();
+            self.back = Some(self.now);
+        }
+        gone
+    }
+
+    /// `beside`: other threads of this process wait too.
+    fn phase(&self, others: Others, beside: bool) -> Phase {
+        let is_back = self.back.is_some_and(|back| self.now < back + COME_BACK);
         let (spin, give_way) = match others {
+            Others::None | Others::Yield if beside => (if is_back { YIELD } else { GIVE_UP }, YIELD),
             Others::None => (SPIN, YIELD),
             Others::Yield => (Duration::ZERO, YIELD_ONLY),
             Others::Compute => (SPIN_ONLY, Duration::ZERO),
@@ -172,7 +192,12 @@ pub(crate) fn wait_until<T>(
     }
     shared.enter(&core);
     let mut clock = Clock::new(&core, first);
-    let mut phase = clock.phase(core.pace.crowd.others());
+    if shared.others_wait(&core) && core.pace.crowd.is_turn_over(this_thread(), clock.now) {
+        drop(core);
+        clock.give_way(false);
+        core = shared.lock();
+    }
+    let mut phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
     // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
@@ -229,7 +254,7 @@ pub(crate) fn wait_until<T>(
         }
         if whole {
             moved = false;
-            phase = clock.phase(core.pace.crowd.others());
+            phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
         }
         if phase == Phase::Sleep {
             clock.ask_for_whom(&mut core, about);
@@ -243,7 +268,7 @@ pub(crate) fn wait_until<T>(
         let asks = core.pace.crowd.asks();
         let pokes = whole && core.pace.poke_is_due(clock.start, clock.now);
         drop(core);
-        let (mut poked, mut lost_slice) = (None, false);
+        let (mut poked, mut gone) = (None, Gone::No);
         match phase {
             Phase::Sleep => {
                 let quiet = clock.now.saturating_duration_since(clock.below);
@@ -258,16 +283,18 @@ pub(crate) fn wait_until<T>(
                 let (from, moved) = (Instant::now(), poke());
                 poked = Some((from, Instant::now(), moved));
             }
-            Phase::Yield => lost_slice = clock.yields.give_way(asks),
+            Phase::Yield => gone = clock.give_way(asks),
             Phase::Spin => {}
         }
         core = shared.lock();
         if let Some((from, to, moved)) = poked {
             core.pace.note_poke(from, to, moved);
         }
-        if lost_slice {
-            core.pace.crowd.lost_slice(Instant::now());
-            phase = clock.phase(core.pace.crowd.others());
+        if gone == Gone::Slice {
+            core.pace.crowd.lost_slice(clock.now);
+        }
+        if gone != Gone::No {
+            phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
         }
         if sleeps {
             core.end_sleep();

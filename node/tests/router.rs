@@ -245,7 +245,8 @@ fn killed(a: &Key, b: &Key, seed: u64) {
     let (to_other, to_one) = couple(&one, &other);
     let (nodes, ids) = ([one.node.clone(), other.node.clone()], [one.id(), other.id()]);
     let mut rng = Rng(seed);
-    let after = Duration::from_millis(20 + rng.roll(200));
+    // All messages take more than twice as long.
+    let after = Duration::from_millis(5 + rng.roll(60));
     let lanes = move || nodes[0].inspect(|core| core.lanes_had(ids[0], ids[1]));
     let (had, mut begun, mut is_over) = (lanes.clone(), None, false);
     let kill = move || {
