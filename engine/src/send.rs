@@ -135,11 +135,10 @@ impl Engine {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
-    /// Whether a long message goes to this peer eager too: its lane takes a body as a whole and keeps it, so this process keeps no copy,
-    /// and the peer may get the first parts before the whole.
-    pub fn set_long_eager(&mut self, peer: PeerId, yes: bool) {
-        let more = self.cfg.most_eager() - self.cfg.eager_max;
-        self.peers[peer.0 as usize].more_eager = if yes { more } else { 0 };
+    /// Has messages of up to this many bytes go to this peer eager, if that is more than goes so to all, and as far as peers take it.
+    pub fn set_eager_max(&mut self, peer: PeerId, bytes: u64) {
+        let most = bytes.min(self.cfg.most_eager());
+        self.peers[peer.0 as usize].more_eager = most.saturating_sub(self.cfg.eager_max);
     }
 
     /// Whether the peer can read our memory. If it can, a send whose data lies in at most `most_pieces` pieces tells

@@ -42,10 +42,10 @@ pub struct Ctx(pub u32);
 /// The limits of an engine. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
-    /// The longest message that is sent eager, while credit for its bytes is left.
+    /// The longest message that is sent eager to any peer, while credit for its bytes is left.
     pub eager_max: u64,
-    /// The same for a peer to which a long one costs no copy more ([`crate::Engine::set_long_eager`]), if that is more. No longer one is
-    /// taken from any peer.
+    /// The longest that may go to one for which [`crate::Engine::set_eager_max`] says so, if that is more. No longer one is taken from
+    /// any peer.
     pub long_eager_max: u64,
     /// The messages that a sender may have sent and the receiver's user has not received. Both sides must have the
     /// same number.

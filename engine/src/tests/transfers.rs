@@ -287,11 +287,12 @@ fn while_memory_is_read_the_sender_keeps_it() {
 }
 
 #[test]
-fn a_long_message_goes_eager_where_that_costs_no_copy_more() {
-    for (long, size, eager) in [(false, 16, true), (false, 17, false), (true, 24, true), (true, 25, false)] {
+fn a_longer_message_goes_eager_to_a_peer_for_which_that_is_said() {
+    let most = [(0, 16), (15, 16), (20, 20), (24, 24), (100, 24)];
+    for (said, size, eager) in most.into_iter().flat_map(|(said, most)| [(said, most, true), (said, most + 1, false)]) {
         let (mut a, mut b) = pair(small());
-        a.engine.set_long_eager(a.peer, true);
-        a.engine.set_long_eager(a.peer, long);
+        a.engine.set_eager_max(a.peer, 100);
+        a.engine.set_eager_max(a.peer, said);
         let r = b.recv(ANY.0, ANY.1, 32);
         let s = a.send(0, &vec![5; size], Mode::Standard);
         assert_eq!(a.engine.finish(s), eager.then_some(Outcome::Sent));

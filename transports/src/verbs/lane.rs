@@ -186,7 +186,8 @@ impl Watched for VerbsLane {
 
 impl<M: Memory> Lane<M> for VerbsLane {
     fn caps(&self) -> Caps {
-        Caps::STREAM
+        // Bulk is written from buffer to buffer.
+        Caps { eager: 64 << 10, ..Caps::STREAM }
     }
 
     fn wants_write(&self) -> bool {
