@@ -73,16 +73,24 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return counted(fd, next(fd, message, flags));
 }
 
+/* A file of the side whose name is `owner`. */
+static void file_of(char path[4096], const char *owner, const char *kind)
+{
+    const char *folder = getenv("MPI_CONNECT_TEST_DIR");
+    snprintf(path, 4096, "%s/%s.%s", folder ? folder : ".", owner, kind);
+}
+
 /* Both jobs are here: told by files, since they have nothing else in common yet. */
 static void meet_by_files(const char *own, const char *other, int round, int rank)
 {
     char path[4096];
-    const char *folder = getenv("MPI_CONNECT_TEST_DIR");
+    char kind[16];
+    snprintf(kind, sizeof kind, "%d", round);
     if (!rank) {
-        snprintf(path, sizeof path, "%s/%s.%d", folder ? folder : ".", own, round); /* names are of this launch alone */
+        file_of(path, own, kind); /* names are of this launch alone */
         FILE *sign = fopen(path, "w");
         if (!sign || fclose(sign)) fail("no sign can be left");
-        snprintf(path, sizeof path, "%s/%s.%d", folder ? folder : ".", other, round);
+        file_of(path, other, kind);
         struct timespec pause = {0, 1000000};
         while (access(path, F_OK)) nanosleep(&pause, NULL);
     }
@@ -136,6 +144,35 @@ static double words_of_all(MPI_Comm joined, int ranks)
     return longest;
 }
 
+enum { ROUNDS = 20 };
+
+/* Both jobs meet at a port of side 0 and part again: ms a round. */
+static void connect_and_disconnect(const char *own, const char *other, int rank, double ms[ROUNDS])
+{
+    char port[MPI_MAX_PORT_NAME] = "", path[4096];
+    file_of(path, channel.side ? other : own, "port");
+    if (!channel.side && !rank) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        FILE *f = fopen(path, "w");
+        if (!f || fputs(port, f) < 0 || fclose(f)) fail("no port can be left");
+    }
+    meet_by_files(own, other, samples, rank);
+    if (channel.side && !rank) {
+        FILE *f = fopen(path, "r");
+        if (!f || !fgets(port, sizeof port, f)) fail("no port is there");
+        fclose(f);
+    }
+    for (int i = 0; i < ROUNDS; ++i) {
+        MPI_Comm met;
+        double start = now();
+        if (channel.side) MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &met);
+        else MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &met);
+        MPI_Comm_disconnect(&met);
+        ms[i] = (now() - start) * 1e3;
+    }
+    if (!channel.side && !rank) MPI_Close_port(port);
+}
+
 static double later(double one, double other)
 {
     return one > other ? one : other;
@@ -146,7 +183,7 @@ int main(int argc, char **argv)
     enum { REGISTER, CREATE, TIMES };
     enum { COME, LEFT, BEGUN, JOINED, MOMENTS };
     double times[TIMES][MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES], words[MOST_SAMPLES];
-    double barrier[MOST_SAMPLES], joining[MOST_SAMPLES];
+    double barrier[MOST_SAMPLES], joining[MOST_SAMPLES], rounds[ROUNDS];
     int ranks, rank;
     if (argc != 5) fail("arguments: joined OWN OTHER SAMPLES");
     samples = atoi(argv[4]);
@@ -195,11 +232,13 @@ int main(int argc, char **argv)
         MPI_Conn_remove(handle);
         MPI_Comm_free(&joined);
     }
+    connect_and_disconnect(argv[2], argv[3], rank, rounds);
     if (!rank && !channel.side) {
         report("setup: register, ms", ranks, "ms", times[REGISTER], samples);
         report("setup: intercomm_create, ms", ranks, "ms", times[CREATE], samples);
         report("setup: joined, from when the last has come, ms", ranks, "ms", joining, samples);
         report("setup: a barrier of one job, ms", ranks, "ms", barrier, samples);
+        report("setup: connect and disconnect at a port, ms", ranks, "ms", rounds, ROUNDS);
         report("setup: connections", ranks, "connections", figures[CONNECTIONS], samples);
         report("setup: messages on sockets", ranks, "messages", figures[MESSAGES], samples);
         report("setup: bytes on sockets", ranks, "B", figures[BYTES], samples);

@@ -115,14 +115,20 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
         add(several::row(what), (&several::row(what), 0), true, (SHM, SHM), &natives, AtLeast(1.0));
     }
     add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &polling, AtMost(1.1));
-    add("TCP: half round trip, 8 B".into(), trip(8), false, tcp, &natives_tcp, AtMost(1.0));
     add("TCP: half round trip, 64 KiB".into(), trip(64 << 10), false, tcp, &polling, AtMost(1.1));
+    for size in [8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20] {
+        add(format!("TCP: half round trip, {}", bytes(size)), trip(size), false, tcp, &natives_tcp, AtMost(1.0));
+    }
     add("TCP: bandwidth, 4 MiB".into(), trip(4 << 20), true, tcp, &sockets, AtLeast(0.95));
     for size in [64 << 10, 4 << 20] {
         add(format!("encrypted TCP: bandwidth, {}", bytes(size)), trip(size), true, encrypted, &tls, AtLeast(0.9));
     }
     all.push(encryption_adds(results));
     all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));
+    all.extend(
+        [("connect and disconnect at a port", 2, 1.5), ("intercomm_create", 8, 3.0), ("intercomm_create", 32, 20.0)]
+            .map(|(step, ranks, most)| joining(results, step, ranks, most)),
+    );
     all.extend(["receiver", "sender"].map(|who| beside_work(results, who)));
     all.extend(["posted", "unexpected"].map(|kind| deep(results, kind)));
     all.extend(several::ALL.into_iter().filter(|(kind, [left, right])| *kind == "threads" || left == right).map(
@@ -188,6 +194,19 @@ fn secured(results: &Results, step: &str) -> Claim {
         ratio: ratio(|f| f.median),
         best: ratio(|f| f.best),
         wanted: Wanted::AtMost(1.5),
+        chance: None,
+    }
+}
+
+/// Milliseconds of a step of joining, of as many ranks on either side.
+fn joining(results: &Results, step: &str, ranks: u64, most: f64) -> Claim {
+    let figure = results.get(&format!("setup: {step}, ms"), ranks, SHM);
+    Claim {
+        what: format!("{step}, {ranks} and {ranks} ranks, ms"),
+        with: "(a time)".into(),
+        ratio: figure.map(|f| f.median),
+        best: figure.map(|f| f.best),
+        wanted: Wanted::AtMost(most),
         chance: None,
     }
 }

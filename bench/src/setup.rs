@@ -10,7 +10,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Contestant]) {
-    let ranks: &[usize] = if settings.quick { &[1, 8] } else { &[1, 8, 32] };
+    let ranks: &[usize] = if settings.quick { &[1, 2, 8] } else { &[1, 2, 8, 32] };
     for round in 0..settings.rounds(3, 1) {
         for &ranks in ranks {
             for contestant in all {
