@@ -46,6 +46,11 @@ pub(crate) enum Gone {
     Slice,
 }
 
+struct Turn {
+    thread: usize,
+    since: Instant,
+}
+
 /// Who else wants the processors of this process.
 #[derive(Default)]
 pub(crate) struct Crowd {
@@ -56,7 +61,7 @@ pub(crate) struct Crowd {
     /// Waits that have ended since another thread last had the processor for a slice.
     ended: u32,
     /// The thread whose turn it is, and since when.
-    turn: Option<(usize, Instant)>,
+    turn: Option<Turn>,
     /// Since when this process sleeps instead.
     computes: Option<Instant>,
     /// How long it does; zero: it was not so lately.
@@ -90,14 +95,9 @@ impl Crowd {
 
     /// This thread begins to wait, as others of this process do. Whether it has to yield first, since its turn is over.
     pub(crate) fn is_turn_over(&mut self, thread: usize, now: Instant) -> bool {
-        let turn = self.turn.get_or_insert((thread, now));
-        if turn.0 != thread {
-            *turn = (thread, now);
-        }
-        let is_over = now.saturating_duration_since(turn.1) >= TURN;
-        if is_over {
-            self.turn = None;
-        }
+        let turn = self.turn.take().filter(|turn| turn.thread == thread).unwrap_or(Turn { thread, since: now });
+        let is_over = now.saturating_duration_since(turn.since) >= TURN;
+        self.turn = (!is_over).then_some(turn);
         is_over
     }
 

@@ -290,11 +290,15 @@ pub(crate) fn wait_until<T>(
         if let Some((from, to, moved)) = poked {
             core.pace.note_poke(from, to, moved);
         }
+        let beside = shared.others_wait(&core);
         if gone == Gone::Slice {
             core.pace.crowd.lost_slice(clock.now);
         }
-        if gone != Gone::No {
-            phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
+        if gone == Gone::Slice || gone == Gone::Awhile && beside {
+            if moved {
+                clock.idle = clock.now;
+            }
+            phase = clock.phase(core.pace.crowd.others(), beside);
         }
         if sleeps {
             core.end_sleep();
