@@ -22,6 +22,10 @@ const FEW: u32 = 32;
 const SWITCH: Duration = Duration::from_micros(3);
 /// How long a thread keeps the processor while another one of this process waits.
 const TURN: Duration = Duration::from_millis(1);
+/// Who gets the processor back after this time has given it to others than threads of this process. Then it gives no turn for this many
+/// times as long.
+const LONG_TURN: Duration = Duration::from_micros(2500);
+const SELDOM: u32 = 32;
 /// How long a thread sleeps instead of yielding before it tries again: at first, and at most. Each time that this was in vain it doubles.
 const SLEEPS: Duration = Duration::from_millis(20);
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(640);
@@ -62,6 +66,8 @@ pub(crate) struct Crowd {
     ended: u32,
     /// The thread whose turn it is, and since when.
     turn: Option<Turn>,
+    /// No turns are given before.
+    turns_from: Option<Instant>,
     /// Since when this process sleeps instead.
     computes: Option<Instant>,
     /// How long it does; zero: it was not so lately.
@@ -96,9 +102,16 @@ impl Crowd {
     /// This thread begins to wait, as others of this process do. Whether it has to yield first, since its turn is over.
     pub(crate) fn is_turn_over(&mut self, thread: usize, now: Instant) -> bool {
         let turn = self.turn.take().filter(|turn| turn.thread == thread).unwrap_or(Turn { thread, since: now });
-        let is_over = now.saturating_duration_since(turn.since) >= TURN;
+        let is_over =
+            now.saturating_duration_since(turn.since) >= TURN && self.turns_from.is_none_or(|from| now >= from);
         self.turn = (!is_over).then_some(turn);
         is_over
+    }
+
+    /// A thread whose turn was over has yielded.
+    pub(crate) fn gave_turn(&mut self, since: Instant, now: Instant) {
+        let took = now.saturating_duration_since(since);
+        self.turns_from = (took >= LONG_TURN).then(|| now + SELDOM * took);
     }
 
     /// Another thread has had the processor for a whole slice.
@@ -201,6 +214,12 @@ mod tests {
         assert!((4..6).all(|part| !is_over(2, part)));
         assert!((6..10).all(|part| !is_over(1, part)), "it has begun anew");
         assert!(is_over(1, 10));
+        // Somebody else has had it.
+        let back = start + 2 * LONG_TURN;
+        crowd.gave_turn(start, back);
+        let mut is_over = |after| crowd.is_turn_over(1, back + after);
+        assert!(!is_over(Duration::ZERO) && !is_over(SELDOM * LONG_TURN));
+        assert!(is_over(2 * SELDOM * LONG_TURN));
     }
 
     #[test]

@@ -31,9 +31,6 @@ const GIVE_UP: Duration = Duration::from_micros(20);
 const COME_BACK: Duration = Duration::from_micros(60);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
-/// Looks at the busy lanes between two yields while others wait for the processor, unless something has just come: who sends it may run
-/// after the next yield.
-const LOOKS_BETWEEN_YIELDS: u32 = 2;
 /// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
 /// hears of deaths, and lets the MPI below make progress.
 const ROUND_AFTER: u32 = 256;
@@ -149,8 +146,8 @@ impl Clock {
     fn phase(&self, others: Others, beside: bool) -> Phase {
         let is_back = self.back.is_some_and(|back| self.now < back + COME_BACK);
         let (spin, give_way) = match others {
-            Others::None | Others::Yield if beside => (if is_back { YIELD } else { GIVE_UP }, YIELD),
             Others::None => (SPIN, YIELD),
+            Others::Yield if beside => (if is_back { YIELD_ONLY } else { GIVE_UP }, YIELD_ONLY),
             Others::Yield => (Duration::ZERO, YIELD_ONLY),
             Others::Compute => (SPIN_ONLY, Duration::ZERO),
         };
@@ -194,20 +191,18 @@ pub(crate) fn wait_until<T>(
     let mut clock = Clock::new(&core, first);
     if shared.others_wait(&core) && core.pace.crowd.is_turn_over(this_thread(), clock.now) {
         drop(core);
+        let since = clock.now;
         clock.give_way(false);
         core = shared.lock();
+        core.pace.crowd.gave_turn(since, clock.now);
     }
     let mut phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
     // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
-    // Whether something came in the last turn.
-    let mut flows = false;
     loop {
         let mut out = None;
-        let most = if phase == Phase::Yield && !flows { LOOKS_BETWEEN_YIELDS } else { u32::MAX };
-        let looks = core.looks().min(most);
-        flows = false;
+        let looks = core.looks();
         for _ in 0..looks {
             let mut found = core.read_busy();
             if core.has_unlocked_work() {
@@ -215,7 +210,7 @@ pub(crate) fn wait_until<T>(
                 found = true;
             }
             if found {
-                (moved, flows) = (true, true);
+                moved = true;
                 out = done(&mut core);
                 if out.is_some() {
                     break;
