@@ -27,7 +27,20 @@ pub fn said<'a>(done: &'a str, who: &str) -> Vec<&'a str> {
     ours.filter_map(|(_, rest)| rest.split_once("] ").map(|(_, text)| text)).collect()
 }
 
+/// The text with 5 s for each longer time that somebody waits: a busy machine may hear of it later.
+fn at_5_s(text: &str) -> String {
+    let parts = text.split(" for ").map(|part| {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        match (part[..digits].parse::<u32>(), &part[digits..]) {
+            (Ok(5..), rest) if rest.starts_with(" s") => format!("5{rest}"),
+            _ => part.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join(" for ")
+}
+
 fn require_said(scene: &Scene, done: &str, who: &str, text: &str) {
+    let done = &at_5_s(done);
     scene.require(said(done, who).iter().any(|line| line.starts_with(text)), &format!("'{text}' by {who} in:\n{done}"));
 }
 
@@ -48,7 +61,8 @@ fn a_name_that_differs_is_told_on_both_sides_at_once() {
             require_said(scene, &air.stderr, "air 0", told);
             require_said(scene, &ocean.stderr, "ocean 0", "'air' waits for 'ocaen'; this job is 'ocean'");
             // Once, by rank 0 alone, and nothing else of ours by default but what is told after 5 s.
-            let at_once = |done: &str, who| said(done, who).iter().filter(|line| !line.contains(" for 5 s: ")).count();
+            let at_once =
+                |done: &str, who| said(&at_5_s(done), who).iter().filter(|line| !line.contains(" for 5 s: ")).count();
             let all =
                 [at_once(&air.stderr, "air 0"), said(&air.stderr, "air 1").len(), at_once(&ocean.stderr, "ocean 0")];
             scene.require(all == [1, 0, 1], &format!("{all:?} lines:\n{}{}", air.stderr, ocean.stderr));
@@ -63,14 +77,14 @@ fn who_waits_for_long_says_so() {
         &couples(),
         |(a, b)| format!("waiting for 5 s, {} and {}", a.name, b.name),
         |scene, (a, b)| {
-            let limit = ("MPI_CONNECT_TIMEOUT", "7");
+            let limit = ("MPI_CONNECT_TIMEOUT", "10");
             let quiet = ("MPI_CONNECT_LOG", "quiet");
             let holder = scene.start(bad(b, 1, &["hold", "ocean"], &[]));
             scene.wait_for_name("ocean");
             let jobs = [
-                scene.start(bad(a, 2, &["orphan", "air", "ocaen", "7"], &[BY_DEFAULT, limit])),
-                scene.start(bad(b, 1, &["orphan", "ice", "ocean", "7"], &[BY_DEFAULT, limit])),
-                scene.start(bad(b, 1, &["orphan", "land", "ocaen", "7"], &[quiet, limit])),
+                scene.start(bad(a, 2, &["orphan", "air", "ocaen", "10"], &[BY_DEFAULT, limit])),
+                scene.start(bad(b, 1, &["orphan", "ice", "ocean", "10"], &[BY_DEFAULT, limit])),
+                scene.start(bad(b, 1, &["orphan", "land", "ocaen", "10"], &[quiet, limit])),
             ];
             let [air, ice, land] = scene.wait(jobs, LIMIT);
             for done in [&air, &ice, &land] {
@@ -102,7 +116,7 @@ fn other_ranks_that_do_not_call() {
             let job = scene.start(bad(a, 2, &["late", "air"], &[BY_DEFAULT]));
             let told =
                 "MPI_Conn_register waits for 5 s for other ranks of this job: all ranks of its communicator have to";
-            let says = || job.complained().contains(told);
+            let says = || at_5_s(&job.complained()).contains(told);
             scene.require(wait_until(LIMIT, says), &job.complained());
             std::fs::write(scene.path("let-go"), "").expect("a sign");
             scene.pass([job], LIMIT);
@@ -122,7 +136,7 @@ fn other_ranks_that_do_not_join() {
                 .map(|late| scene.start(bad(a, 2, &["later", &format!("air-{late}"), late], &[BY_DEFAULT, limit])));
             let told = "MPI_Conn_intercomm_create waits for 5 s for other ranks of this job: all ranks";
             for job in &jobs {
-                let says = || job.complained().contains(told);
+                let says = || at_5_s(&job.complained()).contains(told);
                 scene.require(wait_until(LIMIT, says), &job.complained());
             }
             std::fs::write(scene.path("let-go"), "").expect("a sign");
@@ -169,8 +183,8 @@ fn ports_at_which_somebody_waits() {
                 Family::OpenMpi | Family::Lam => "tag#0$description#host$port#1$",
             };
             let jobs = [
-                scene.start(Launch::new(a, 2, "waits", &["server", "7"])),
-                scene.start(Launch::new(b, 2, "waits", &["client", "7", foreign])),
+                scene.start(Launch::new(a, 2, "waits", &["server", "10"])),
+                scene.start(Launch::new(b, 2, "waits", &["client", "10", foreign])),
             ];
             let [server, client] = scene.pass(jobs, LIMIT);
             let told = "MPI_Comm_accept waits for 5 s for somebody to connect to port mpic:";
@@ -211,7 +225,7 @@ fn a_naming_server_that_is_away_is_waited_for() {
             server.signal(Signal::SIGTERM);
             scene.wait([server], LIMIT);
             let told = || {
-                let said = air.complained();
+                let said = at_5_s(&air.complained());
                 said.contains("'air' waits for 'ocean' for 5 s: since ")
                     && said.contains(" s no naming server answers: ")
             };
@@ -245,7 +259,7 @@ fn a_naming_server_goes_away_while_a_lease_is_waited_for() {
             std::fs::remove_file(scene.path("held")).expect("a sign");
             std::fs::write(scene.path("let-go"), "").expect("a sign");
             let mut next = scene.start(hold(b));
-            let says = |job: &Job, text: &str| job.complained().contains(text);
+            let says = |job: &Job, text: &str| at_5_s(&job.complained()).contains(text);
             let told =
                 "waiting for 5 s for the name 'air': it is held by a process that seems dead, until its lease is over";
             scene.require(wait_until(LIMIT, || says(&next, told)), &next.complained());
