@@ -200,15 +200,8 @@ fn secured(results: &Results, step: &str) -> Claim {
 
 /// Milliseconds of a step of joining, of as many ranks on either side.
 fn joining(results: &Results, step: &str, ranks: u64, most: f64) -> Claim {
-    let figure = results.get(&format!("setup: {step}, ms"), ranks, SHM);
-    Claim {
-        what: format!("{step}, {ranks} and {ranks} ranks, ms"),
-        with: "(a time)".into(),
-        ratio: figure.map(|f| f.median),
-        best: figure.map(|f| f.best),
-        wanted: Wanted::AtMost(most),
-        chance: None,
-    }
+    let (row, what) = (format!("setup: {step}, ms"), format!("{step}, {ranks} and {ranks} ranks, ms"));
+    within(what, "(a time)", most, |who, pick| results.get(&row, ranks, who).map(pick))
 }
 
 /// A transfer beside work against the longer of the two, the work.

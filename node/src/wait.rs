@@ -142,12 +142,11 @@ impl Clock {
         gone
     }
 
-    /// `beside`: other threads of this process wait too.
-    fn phase(&self, others: Others, beside: bool) -> Phase {
+    fn phase(&self, shared: &Shared, core: &Core) -> Phase {
         let is_back = self.back.is_some_and(|back| self.now < back + COME_BACK);
-        let (spin, give_way) = match others {
+        let (spin, give_way) = match core.pace.crowd.others() {
             Others::None => (SPIN, YIELD),
-            Others::Yield if beside => (if is_back { YIELD_ONLY } else { GIVE_UP }, YIELD_ONLY),
+            Others::Yield if shared.others_wait(core) => (if is_back { YIELD_ONLY } else { GIVE_UP }, YIELD_ONLY),
             Others::Yield => (Duration::ZERO, YIELD_ONLY),
             Others::Compute => (SPIN_ONLY, Duration::ZERO),
         };
@@ -196,7 +195,7 @@ pub(crate) fn wait_until<T>(
         core = shared.lock();
         core.pace.crowd.gave_turn(since, clock.now);
     }
-    let mut phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
+    let mut phase = clock.phase(shared, &core);
     // Whether something has moved since the last round.
     let mut moved = false;
     let mut turn = 0u32;
@@ -249,7 +248,7 @@ pub(crate) fn wait_until<T>(
         }
         if whole {
             moved = false;
-            phase = clock.phase(core.pace.crowd.others(), shared.others_wait(&core));
+            phase = clock.phase(shared, &core);
         }
         if phase == Phase::Sleep {
             clock.ask_for_whom(&mut core, about);
@@ -285,15 +284,14 @@ pub(crate) fn wait_until<T>(
         if let Some((from, to, moved)) = poked {
             core.pace.note_poke(from, to, moved);
         }
-        let beside = shared.others_wait(&core);
         if gone == Gone::Slice {
             core.pace.crowd.lost_slice(clock.now);
         }
-        if gone == Gone::Slice || gone == Gone::Awhile && beside {
+        if gone == Gone::Slice || gone == Gone::Awhile && shared.others_wait(&core) {
             if moved {
                 clock.idle = clock.now;
             }
-            phase = clock.phase(core.pace.crowd.others(), beside);
+            phase = clock.phase(shared, &core);
         }
         if sleeps {
             core.end_sleep();

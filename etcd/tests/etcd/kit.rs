@@ -355,11 +355,8 @@ impl Cluster {
     pub fn run(mut self) -> Cluster {
         self.nodes.iter_mut().for_each(Node::start);
         for (i, node) in self.nodes.iter().enumerate() {
-            let begun = Instant::now();
-            while TcpStream::connect(&node.place).is_err() {
-                assert!(begun.elapsed() < LIMIT, "the etcd at {} does not answer:\n{}", node.place, self.last_words(i));
-                sleep(Duration::from_millis(5));
-            }
+            let answers = in_time(|| TcpStream::connect(&node.place).ok());
+            assert!(answers.is_some(), "the etcd at {} does not answer:\n{}", node.place, self.last_words(i));
         }
         self
     }
@@ -429,16 +426,22 @@ pub fn is_there(url: &str, name: &str) -> bool {
     open(url).lookup(Kind::Job, name).unwrap_or_else(|e| panic!("{e}")).is_some()
 }
 
-#[track_caller]
-pub fn wait_for<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
+/// What `f` gives, if it does within the limit.
+fn in_time<T>(mut f: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
-        if let Some(t) = f() {
-            return t;
+        let found = f();
+        if found.is_some() || begun.elapsed() >= LIMIT {
+            return found;
         }
-        assert!(begun.elapsed() < LIMIT, "waited for too long: {what}");
         sleep(Duration::from_millis(5));
     }
+}
+
+#[track_caller]
+pub fn wait_for<T>(what: &str, f: impl FnMut() -> Option<T>) -> T {
+    let Some(found) = in_time(f) else { panic!("waited for too long: {what}") };
+    found
 }
 
 #[track_caller]

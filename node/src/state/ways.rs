@@ -17,6 +17,15 @@ pub(crate) enum Way {
     Pull,
 }
 
+impl Way {
+    fn other(self) -> Way {
+        match self {
+            Way::Push => Way::Pull,
+            Way::Pull => Way::Push,
+        }
+    }
+}
+
 /// So often each way is tried before one is preferred.
 const TRIES: u32 = 2;
 /// The measured times that are kept of each way.
@@ -77,16 +86,13 @@ impl Size {
     /// `kin`: what is far better for a size like this one. The other way is tried later then.
     fn choose(&mut self, kin: Option<Way>) -> Way {
         let Some(better) = self.better() else {
-            let (first, second) = match kin {
-                Some(Way::Pull) => (Way::Pull, Way::Push),
-                _ => (Way::Push, Way::Pull),
-            };
+            let first = kin.unwrap_or(Way::Push);
             let times = if first == Way::Push { self.push.times } else { self.pull.times };
             self.messages += u32::from(kin.is_some());
             let is_too_early = kin.is_some() && !self.messages.is_multiple_of(AGAIN);
-            return if times < TRIES || is_too_early { first } else { second };
+            return if times < TRIES || is_too_early { first } else { first.other() };
         };
-        let other = if better == Way::Push { Way::Pull } else { Way::Push };
+        let other = better.other();
         self.messages += 1;
         let again = if self.far_better().is_some() { SELDOM } else { AGAIN };
         // Through the lane more often in the beginning: its first messages wait for its memory.
@@ -120,8 +126,13 @@ impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
-        let kin = kin.filter_map(|kin| sizes.get(kin)?.far_better()).next();
+        let kin = match sizes[class].better() {
+            Some(_) => None,
+            None => {
+                let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
+                kin.find_map(|kin| sizes.get(kin)?.far_better())
+            }
+        };
         let way = sizes[class].choose(kin);
         if self.timed.len() == TIMED {
             // Nobody has asked for its outcome.
