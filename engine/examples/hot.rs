@@ -62,7 +62,7 @@ fn step_finish(side: &mut Side, op: OpId) {
 /// Messages of the receiver, which give credit back.
 #[inline(never)]
 fn step_answer(a: &mut Side, b: &mut Side) {
-    while let Some(Output::Message { bytes, .. }) = b.engine.next_output() {
+    while let Some(Output::Message { bytes, .. } | Output::Credit { bytes, .. }) = b.engine.next_output() {
         a.engine.on_message(&mut a.mem, a.peer, &bytes).expect("well formed");
     }
 }

@@ -114,7 +114,7 @@ impl Bench {
             self.engine.finish(op).is_some()
         }) {}
         while let Some(output) = self.engine.next_output() {
-            assert!(matches!(output, Output::Message { .. }));
+            assert!(matches!(output, Output::Message { .. } | Output::Credit { .. }));
         }
         spent
     }

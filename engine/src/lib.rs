@@ -611,6 +611,11 @@ impl Engine {
         let before = granting.at_end();
         let (envelopes, bytes) = granting.tell();
         self.at_end = self.at_end + usize::from(granting.at_end()) - usize::from(before);
-        self.say(peer, &Message::Credit { envelopes, bytes });
+        let credit = Message::Credit { envelopes, bytes };
+        if before || self.peers[peer.0 as usize].gone.is_some() {
+            self.say(peer, &credit);
+        } else {
+            self.out.push_back(Output::Credit { peer, bytes: credit.encode() });
+        }
     }
 }

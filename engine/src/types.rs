@@ -261,6 +261,13 @@ pub enum Output {
         /// The whole body.
         bytes: Vec<u8>,
     },
+    /// As [`Output::Message`]. The peer does not wait for it, so it may go with the next message to it, if there is one soon.
+    Credit {
+        /// To this peer.
+        peer: PeerId,
+        /// The whole body.
+        bytes: Vec<u8>,
+    },
     /// Send a BULK frame.
     Bulk {
         /// To this peer.
@@ -355,6 +362,7 @@ impl Output {
     pub(crate) fn peer(&self) -> PeerId {
         match self {
             Output::Message { peer, .. }
+            | Output::Credit { peer, .. }
             | Output::Bulk { peer, .. }
             | Output::Get { peer, .. }
             | Output::Noted { peer, .. }

@@ -195,7 +195,9 @@ impl Scene {
     fn takes_out(&mut self) {
         while let Some(output) = self.engine.next_output() {
             match output {
-                Output::Message { bytes, .. } => assert!(again(&bytes).is_some(), "it says what it would not read"),
+                Output::Message { bytes, .. } | Output::Credit { bytes, .. } => {
+                    assert!(again(&bytes).is_some(), "it says what it would not read")
+                }
                 Output::Bulk { op, offset, len, .. } => {
                     let buffer = &self.mem.0[&op.0];
                     assert!(offset + len <= buffer.len() as u64 && len > 0, "data beyond the buffer");

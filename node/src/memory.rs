@@ -71,6 +71,15 @@ impl Layout {
         self.body.size() as u64
     }
 
+    /// Its memory, if that is contiguous.
+    pub(crate) fn run(&self) -> Option<&[u8]> {
+        match self.body {
+            // SAFETY: the constructors' callers promise that the bytes are readable as long as the layout is used.
+            Body::Run(bytes) => Some(unsafe { std::slice::from_raw_parts(self.base, bytes) }),
+            _ => None,
+        }
+    }
+
     /// These bytes.
     pub(crate) fn of_bytes(bytes: Vec<u8>) -> Layout {
         Layout::of_own(bytes, None, None)

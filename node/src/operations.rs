@@ -20,7 +20,7 @@ impl Core {
         let pack = |at: u64, to: &mut [u8]| {
             data.pack(at, to);
         };
-        let sent = self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body));
+        let sent = self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body), || data.run());
         if self.session.has_actions() {
             self.act();
         }

@@ -52,7 +52,7 @@ impl Core {
         // First the doorbell is armed and then the lanes are looked at, so no message is missed in between.
         self.polled.arm();
         self.registry.arm();
-        let sleeps = !self.is_dirty() && !self.has_polled_input();
+        let sleeps = !self.is_dirty() && !self.session.has_credit() && !self.has_polled_input();
         self.pace.sleepers += usize::from(sleeps);
         sleeps
     }

@@ -13,13 +13,13 @@ use base::bytes::Malformed;
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind};
-use wire::lane::{Event, Fill, Lane, Sink};
+use wire::lane::{Event, Lane, Payload, Sent, Sink};
 
 /// The bytes that are read from one lane before the next one gets its turn.
 pub(crate) const BUDGET: usize = 1 << 20;
 /// The most pieces of user memory in one read.
 const PIECES: usize = 256;
-/// A longer message is kept first, and goes from there: some lanes write it from where it is.
+/// A longer message is handed to the lane where the program has it: some lanes write it from there.
 const AHEAD: usize = 4 << 10;
 /// How many turns all pairs get to write before lanes are read again.
 const TURNS: usize = 8;
@@ -179,7 +179,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     fn put_out(&mut self, output: Output) {
         let peer = match output {
             Output::Control { peer, bytes } => return self.put_control(peer, bytes),
-            Output::Message { peer, bytes } => {
+            Output::Credit { peer, bytes } if self.keeps_credit(peer) => {
+                self.pairs[peer.0 as usize].path.send(bytes);
+                return self.agenda.credit.push(peer.0 as usize);
+            }
+            Output::Message { peer, bytes } | Output::Credit { peer, bytes } => {
                 let pair = &mut self.pairs[peer.0 as usize];
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
                     let fill = |at, to: &mut [u8]| to.copy_from_slice(&bytes[at..][..to.len()]);
@@ -223,6 +227,27 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.mark(i);
         self.update_backlog(i);
+    }
+
+    /// Whether credit for this peer should go with the next message, which costs less than a frame of its own: so it is on a lane whose
+    /// frames go by system calls, and are kept.
+    fn keeps_credit(&self, peer: PeerId) -> bool {
+        let pair = &self.pairs[peer.0 as usize];
+        pair.lane().is_some_and(|up| up.lane.caps().needs_retention)
+    }
+
+    /// Whether credit waits for a message that it can go with.
+    #[inline(always)]
+    pub fn has_credit(&self) -> bool {
+        !self.agenda.credit.is_empty()
+    }
+
+    /// Has the credit go that has waited for a message. To be called before lanes are read: until then the program may have sent one.
+    #[cold]
+    pub fn send_credit(&mut self) {
+        while let Some(i) = self.agenda.credit.pop() {
+            self.mark(i);
+        }
     }
 
     /// Puts a CONTROL message of a leader into its inbox.
@@ -292,14 +317,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Sends a message in standard mode, to the rank and with the tag in `to`, if it is small enough to be complete at
     /// once: no operation is needed. `pack` writes the data into the lane's memory, or else `read` appends it to a copy
-    /// that the path keeps. `size` is in bytes. `false`: nothing has changed, begin an operation.
+    /// that the path keeps; `run` is where the data is, if that is contiguous. `size` is in bytes. `false`: nothing has changed, begin an operation.
     #[inline(always)]
-    pub fn send_now(
+    pub fn send_now<'a>(
         &mut self,
         to: (Ctx, u32, i64),
         size: u64,
         pack: impl Fn(u64, &mut [u8]),
         read: impl FnOnce(usize, &mut Vec<u8>),
+        run: impl FnOnce() -> Option<&'a [u8]>,
     ) -> bool {
         let (ctx, dest, tag) = to;
         let Some((peer, head)) = self.engine.start_eager(ctx, dest, tag, size, Mode::Standard) else { return false };
@@ -319,11 +345,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 up.lane.flush(&self.mem);
                 return true;
             }
-            if size <= AHEAD
-                && let Some(done) = self.send_ahead(i, EagerHead::BYTES + size, &mut fill)
-            {
+            let len = EagerHead::BYTES + size;
+            let sent = if size <= AHEAD {
+                self.send_ahead(i, len, |lane, _, header| lane.try_send_with(header, &mut fill))
+            } else if let Some(data) = run() {
+                let head = head.bytes();
+                self.send_kept(i);
+                self.send_ahead(i, len, |lane, mem, header| lane.try_send(mem, header, Payload::Joined(&head, data)))
+            } else {
+                None
+            };
+            if let Some(done) = sent {
                 let path = &mut self.pairs[i].path;
-                let mut body = path.spare(EagerHead::BYTES + size);
+                let mut body = path.spare(len);
                 body.extend_from_slice(&head.bytes());
                 read(size, &mut body);
                 path.keep(body);
@@ -350,19 +384,30 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     /// Hands a body to a lane that may lose it, before it is kept: so the other side has it sooner. Returns whether all is written; keep the
     /// body at once.
     #[inline(never)]
-    fn send_ahead(&mut self, i: usize, len: usize, fill: &mut Fill<'_>) -> Option<bool> {
+    fn send_ahead(&mut self, i: usize, len: usize, hand: impl FnOnce(&mut L, &M, &Header) -> Sent) -> Option<bool> {
         let pair = &mut self.pairs[i];
         let Link::Up(up) = &mut pair.link else { return None };
         if !pair.leaving.is_empty() || up.waiting != 0 {
             return None;
         }
         let before = up.lane.written();
-        if !pair.path.send_ahead::<M>(&mut up.lane, len, fill) {
+        if !pair.path.send_ahead(len, |header| hand(&mut up.lane, &self.mem, header)) {
             return None;
         }
         let done = up.lane.flush(&self.mem);
         self.bytes_out += up.lane.written() - before;
         Some(done)
+    }
+
+    /// Hands the lane what is to go before the next message.
+    #[inline]
+    fn send_kept(&mut self, i: usize) {
+        let pair = &mut self.pairs[i];
+        if let Link::Up(up) = &mut pair.link
+            && pair.path.has_tx(up.generation)
+        {
+            pair.path.pump(up.generation, &mut up.lane, &self.mem);
+        }
     }
 
     /// Whether [`Session::write`] has nothing to do for what was sent last.

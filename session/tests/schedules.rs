@@ -4,7 +4,7 @@
 
 use base::memory::VecMemory;
 use base::protocol::control::{CHECKPOINT, RANGE};
-use base::protocol::message::{ASK, BYE, CONTROL, EAGER, RTS};
+use base::protocol::message::{ASK, BYE, CONTROL, CREDIT, EAGER, RTS};
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
@@ -1337,6 +1337,73 @@ fn a_claimed_message_keeps_the_pair_of_its_sender() {
     desk.tick(100);
     desk.session.leave_all();
     assert_eq!(desk.session.pairs_in_use(), 0);
+}
+
+// ---- credit
+
+/// Over a byte stream, credit goes with the next message if the program sends one before the lanes are read again, and else alone.
+#[test]
+fn credit_goes_with_a_message() {
+    const SIZE: usize = 64 << 10;
+    struct Types(Vec<u8>);
+    impl wire::lane::Sink for Types {
+        fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), base::bytes::Malformed> {
+            self.0.extend((header.kind == Kind::Msg).then(|| payload[0]));
+            Ok(())
+        }
+        fn on_bulk(
+            &mut self,
+            _: &Header,
+            _: usize,
+            _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize>,
+        ) -> Option<std::io::Result<usize>> {
+            None
+        }
+    }
+    let mut desk = Desk::new();
+    let (inter, pair) = desk.open(GREAT, THERE);
+    let ctx = desk.session.ctx(inter);
+    let mut theirs = StreamLane::new(desk.lane(pair, 1, true));
+    let mem = VecMemory::default();
+    let read = |theirs: &mut StreamLane<pipe::PipeEnd>| {
+        let mut types = Types(Vec::new());
+        // The pipe seems empty now and then.
+        (0..100).for_each(|_| _ = Lane::<VecMemory>::poll(theirs, &mut types, 1 << 20));
+        types.0
+    };
+    let head = [&[EAGER, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[0; 8]].concat();
+    let body = [head, vec![7; SIZE]].concat();
+    let mut sequence = 0;
+    for answers in [true, false] {
+        // A quarter of what a sender has at first.
+        for _ in 0..4 {
+            let op = desk.session.engine.next_op();
+            desk.session.mem.0.insert(op.0, vec![0; SIZE]);
+            desk.session.engine.recv(&mut desk.session.mem, op, ctx, Source::Any, Tag::Is(2), SIZE as u64);
+            sequence += 1;
+            let (len, a) = (body.len() as u32, sequence);
+            let header =
+                Header { len, kind: Kind::Msg, ack_now: false, generation: 1, source: GREAT, dest: ME, a, b: 0 };
+            assert_eq!(theirs.try_send(&mem, &header, Payload::Bytes(&body)), Sent::Taken);
+            while desk.session.engine.pending(op) {
+                theirs.flush(&mem);
+                assert!(!desk.session.receive(pair).dead);
+                desk.session.settle();
+            }
+        }
+        assert_eq!((desk.session.has_credit(), read(&mut theirs)), (true, vec![]));
+        if answers {
+            let data = [3; 5000];
+            let pack = |at: u64, to: &mut [u8]| to.copy_from_slice(&data[at as usize..][..to.len()]);
+            let copy = |len: usize, to: &mut Vec<u8>| to.extend_from_slice(&data[..len]);
+            assert!(desk.session.send_now((ctx, 0, 2), 5000, pack, copy, || Some(&data)));
+            assert_eq!(read(&mut theirs), [CREDIT, EAGER]);
+        }
+        desk.session.send_credit();
+        desk.session.settle();
+        assert!(!desk.session.has_credit());
+        assert_eq!(read(&mut theirs), if answers { vec![] } else { vec![CREDIT] });
+    }
 }
 
 // ---- moves

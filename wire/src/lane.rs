@@ -47,6 +47,8 @@ impl Caps {
 pub enum Payload<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
+    /// These bytes, and then those.
+    Joined(&'a [u8], &'a [u8]),
     /// A piece of a user buffer.
     User {
         /// The number of the buffer.

@@ -107,6 +107,7 @@ impl<M: Memory> Lane<M> for Wire {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         self.send(header, |to| match payload {
             Payload::Bytes(bytes) => to.copy_from_slice(bytes),
+            Payload::Joined(head, rest) => to.copy_from_slice(&[head, rest].concat()),
             Payload::User { buf, offset } => drop(mem.fill(buf, offset, to)),
         })
     }

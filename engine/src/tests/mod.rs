@@ -80,7 +80,7 @@ impl Side {
         from.collect();
         match from.wire.pop_front() {
             None => return false,
-            Some(Output::Message { bytes, .. }) => {
+            Some(Output::Message { bytes, .. } | Output::Credit { bytes, .. }) => {
                 self.engine.on_message(&mut self.mem, self.peer, &bytes).expect("well formed");
             }
             Some(Output::Bulk { receiver_op, op, offset, len, .. }) => {

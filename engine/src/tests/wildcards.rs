@@ -78,7 +78,7 @@ impl World {
     fn settle(&mut self) {
         while let Some(output) = self.engine.next_output() {
             match output {
-                Output::Message { peer, bytes } => {
+                Output::Message { peer, bytes } | Output::Credit { peer, bytes } => {
                     let at = self.peers.iter().position(|known| *known == peer).expect("a peer");
                     let sender = &mut self.senders[at];
                     sender.engine.on_message(&mut sender.mem, sender.peer, &bytes).expect("well formed");

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
 use wire::frame::{AWAY, HEARD, Header, Kind, older};
-use wire::lane::{Caps, Fill, Lane, Payload, Sent, Unread};
+use wire::lane::{Caps, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
 #[derive(Debug)]
@@ -549,12 +549,12 @@ impl Path {
 
     /// Sends a first-class body of `len` bytes at once on a lane that may lose it, if no other waits and nothing has to be asked. `true`: hand in
     /// the same body by [`Path::keep`] before anything else, but for a flush of the lane. `false`: nothing has happened, use [`Path::send`].
-    pub(crate) fn send_ahead<M: Memory>(&mut self, lane: &mut impl Lane<M>, len: usize, fill: &mut Fill<'_>) -> bool {
+    pub(crate) fn send_ahead(&mut self, len: usize, hand: impl FnOnce(&Header) -> Sent) -> bool {
         let Some(active) = self.active else { return false };
         if self.out.cursor != self.out.last() + 1 || !self.goes_simply(active) {
             return false;
         }
-        let taken = lane.try_send_with(&self.next_msg(active.generation, len), fill) == Sent::Taken;
+        let taken = hand(&self.next_msg(active.generation, len)) == Sent::Taken;
         if taken {
             self.msg_taken(active.generation);
         }

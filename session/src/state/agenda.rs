@@ -13,6 +13,8 @@ pub(crate) struct Agenda {
     pub leaving: BTreeSet<usize>,
     /// Pairs that may have something to write.
     pub dirty: Vec<usize>,
+    /// Pairs with credit that waits for a message.
+    pub credit: Vec<usize>,
     /// The memory of the last turn's list, to be used again.
     pub spare: Vec<usize>,
     /// When the next tick is due.

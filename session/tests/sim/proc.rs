@@ -408,6 +408,7 @@ impl Proc {
             return;
         }
         let i = rng.below(pairs as u64) as usize;
+        self.session.send_credit();
         if self.session.receive(i).dead {
             self.session.lane_died(i, now);
         }

@@ -420,6 +420,10 @@ impl<M: Memory> Lane<M> for ShmLane {
                 let taken = self.put(header, |at, to| to.copy_from_slice(&bytes[at..][..to.len()]));
                 self.done(taken)
             }
+            Payload::Joined(head, rest) => {
+                let body = [head, rest].concat();
+                <ShmLane as Lane<M>>::try_send(self, mem, header, Payload::Bytes(&body))
+            }
             Payload::User { buf, offset } => {
                 let before = self.out.written;
                 self.out.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });

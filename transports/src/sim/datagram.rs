@@ -146,6 +146,7 @@ impl<M: Memory> Lane<M> for DatagramLane {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         self.take(header, |frame| match payload {
             Payload::Bytes(bytes) => frame.extend_from_slice(bytes),
+            Payload::Joined(head, rest) => [head, rest].iter().for_each(|part| frame.extend_from_slice(part)),
             Payload::User { buf, offset } => {
                 mem.with_slices(buf, offset, header.len as usize, usize::MAX, |pieces| {
                     pieces.iter().for_each(|p| frame.extend_from_slice(p));

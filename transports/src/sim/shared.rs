@@ -109,6 +109,7 @@ impl<M: Memory> Lane<M> for SharedLane {
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
         let body = match payload {
             Payload::Bytes(bytes) => bytes.to_vec(),
+            Payload::Joined(head, rest) => [head, rest].concat(),
             Payload::User { buf, offset } => {
                 let mut body = vec![0; header.len as usize];
                 mem.fill(buf, offset, &mut body);

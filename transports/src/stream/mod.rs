@@ -141,14 +141,17 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
             self.refused = true;
             return Sent::NoRoom;
         }
-        if let Payload::Bytes(b) = payload {
-            debug_assert_eq!(b.len(), header.len as usize);
-            if self.tx.worth_writing(b) {
-                if let Err(e) = self.tx.write_through(header, b, &mut self.stream) {
-                    self.write_failed(e);
-                }
-                return Sent::Taken;
+        let body = match payload {
+            Payload::Bytes(body) => Some((&[][..], body)),
+            Payload::Joined(head, body) => Some((head, body)),
+            Payload::User { .. } => None,
+        };
+        if let Some((head, body)) = body.filter(|(_, body)| self.tx.worth_writing(body)) {
+            debug_assert_eq!(head.len() + body.len(), header.len as usize);
+            if let Err(e) = self.tx.write_through(header, (head, body), &mut self.stream) {
+                self.write_failed(e);
             }
+            return Sent::Taken;
         }
         self.tx.add(header, payload);
         if !self.tx.room() {

@@ -66,18 +66,23 @@ impl Writer {
         self.add_header(header);
         match payload {
             Payload::Bytes(bytes) => self.buf.extend_from_slice(bytes),
+            Payload::Joined(head, rest) => {
+                self.buf.extend_from_slice(head);
+                self.buf.extend_from_slice(rest);
+            }
             Payload::User { buf, offset } => self.user = Some(User { buf, offset, left: header.len as usize }),
         }
     }
 
-    /// Takes a frame with a large body by writing it, and keeps the part that could not be written; there must be room.
+    /// Takes a frame with a body of a few bytes and many by writing it, and keeps the part that could not be written; there must be room.
     pub(super) fn write_through(
         &mut self,
         header: &Header,
-        body: &[u8],
+        (first, body): (&[u8], &[u8]),
         stream: &mut impl ByteStream,
     ) -> io::Result<()> {
         self.add_header(header);
+        self.buf.extend_from_slice(first);
         let head = self.buf.len() - self.written;
         let wrote = stream.write_vectored(&[IoSlice::new(&self.buf[self.written..]), IoSlice::new(body)]);
         let (n, failed) = match wrote {
@@ -253,7 +258,7 @@ mod tests {
             let mut stream = Narrow { room, bytes: Vec::new(), writes: Vec::new() };
             let mut tx = Writer::default();
             assert!(tx.worth_writing(&body));
-            tx.write_through(&header, &body, &mut stream).unwrap();
+            tx.write_through(&header, (&[], &body), &mut stream).unwrap();
             assert_eq!((stream.writes.len(), stream.writes[0][1]), (1, body.as_ptr()));
             assert_eq!(tx.pending(), room < whole.len());
             // A stream without room is not tried for each body.
