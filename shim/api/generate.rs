@@ -5,6 +5,7 @@
 //   resolve_*       what a slot holds at first: finds what belongs there
 //   visible_*       tells the dynamic linker what a name stands for, while no MPI is loaded
 //   checked_X       looks at the marked arguments: forwards, by a jump, or goes on to the next
+//   glanceN_X       looks at an array of handles of N bytes by AVX2: forwards, by a jump, or goes on to one of those around
 //   served_X        goes to src/entry, refuses, or forwards
 //   guarded_X       forwards through a PMPI tool that sits between us and the MPI
 //   by_caller_X     the same for PMPI_X, but straight to the MPI when the tool itself calls, or the MPI
@@ -86,6 +87,12 @@ fn look_at_comm(name: &str, at: usize) -> String {
     )
 }
 
+/// Whether a function looks at nothing but an array of requests, its second argument. The first one is their number.
+fn lone_array(function: &Function) -> bool {
+    let marked = || function.args.iter().filter(|arg| arg.handle().is_some());
+    marked().count() == 1 && function.args.get(1).is_some_and(|arg| arg.mark == "Request[]")
+}
+
 /// The files that `src` includes, by name.
 pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
     let (mut out, mut guards, mut known) = (String::new(), String::new(), String::new());
@@ -98,6 +105,7 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
     let mut visible = String::new();
     let mut names = String::new();
     let mut checked = String::new();
+    let mut glances = String::new();
     let mut guarded = String::new();
     let mut ways = String::new();
     for (i, (way, f)) in functions.iter().enumerate() {
@@ -213,6 +221,20 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
                     )
                     .unwrap();
                 }
+                if lone_array(f) {
+                    for bytes in [4, 8] {
+                        writeln!(
+                            w,
+                            "#[unsafe(naked)]\n#[allow(non_snake_case)]\nunsafe extern \"C\" fn glance{bytes}_{name}<const K: usize>() {{\n    \
+                             glance!({bytes}, checked_{name}::<K>, served_{name}::<K>, forward::NATIVE, K * size_of::<usize>())\n}}"
+                        )
+                        .unwrap();
+                    }
+                    for slot in [called_as, pface] {
+                        let code = |bytes| format!("Code(glance{bytes}_{name}::<{slot}> as *const ())");
+                        write!(glances, "({slot}, [{}, {}]), ", code(4), code(8)).unwrap();
+                    }
+                }
                 writeln!(w, "#[inline(never)]").unwrap();
                 begin(w, "served");
                 writeln!(w, "{body}    {forward}\n}}").unwrap();
@@ -258,6 +280,9 @@ pub fn generate(table: &str) -> Result<[(&'static str, String); 3], String> {
         w,
         "/// What each entry jumps to: two a function, MPI_X and PMPI_X.\nstatic SLOTS: [Slot; 2 * FUNCTIONS] = [{slots}];\n\
          static CHECKED: [Code; 2 * FUNCTIONS] = [{checked}];\n\
+         /// The slots of functions that take arrays of requests, and the entries for those of four bytes and of eight where the\n\
+         /// processor has AVX2.\n\
+         static GLANCES: &[(usize, [Code; 2])] = &[{glances}];\n\
          static VISIBLE: [Code; 2 * FUNCTIONS] = [{visible}];\n\
          /// When each function's arguments are looked at.\nstatic LOOKING: [Looking; FUNCTIONS] = [{ways}];"
     )

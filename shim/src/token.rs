@@ -6,9 +6,8 @@
 use crate::abi::{INTEGER_GROUP, INTEGER_MESSAGE, INTEGER_REQUEST, Integers, Traits, WIDE_TOKEN};
 use crate::{abi, compat_lam};
 use std::arch::x86_64::{
-    __m128i, __m256i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-    _mm_set1_epi16, _mm_setzero_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi16, _mm256_loadu_si256, _mm256_movemask_epi8,
-    _mm256_or_si256, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256,
+    __m128i, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    _mm_set1_epi16, _mm_setzero_si128,
 };
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -25,9 +24,6 @@ const RING: u64 = 1 << 16;
 
 /// The number of live tokens for which there is room at first, a power of two.
 const FIRST: usize = 16;
-
-/// The handles that are compared in one turn where the processor has AVX2.
-const STRIDE: i32 = 32;
 
 /// The memory behind a token, which a Fortran layer accesses. The number is the offset in bytes from the token's
 /// address.
@@ -137,56 +133,18 @@ impl<const INT: u32> Mark<INT> {
         at != 0 && self.maybe(unsafe { (at as *const u32).read() } as usize)
     }
 
-    /// The same for an array of handles, of which sixteen bytes at a time are compared, or 32 where the processor can.
+    /// The same for an array of handles.
     ///
     /// # Safety
     /// `array` is null or the address of `count` handles.
     #[inline(always)]
     pub unsafe fn maybe_among(&self, array: usize, count: i32) -> bool {
-        if array == 0 || count <= 0 {
-            return false;
-        }
         // SAFETY: the caller's promise.
-        unsafe { self.maybe_among_of(array, count, abi::is_wide()) }
+        array != 0 && count > 0 && unsafe { self.maybe_among_some(array, count, abi::is_wide()) }
     }
 
     /// # Safety
-    /// `array` is the address of `count` handles of eight bytes, or of four.
-    #[inline(always)]
-    unsafe fn maybe_among_of(&self, array: usize, count: i32, is_wide: bool) -> bool {
-        if count >= STRIDE && std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the caller's promise; the processor has AVX2.
-            return unsafe { self.maybe_among_many(array, count, is_wide) };
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.maybe_among_some(array, count, is_wide) }
-    }
-
-    /// # Safety
-    /// As [`Mark::maybe_among_of`]; the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    unsafe fn maybe_among_many(&self, array: usize, count: i32, is_wide: bool) -> bool {
-        let strides = (count / STRIDE) as usize;
-        let rest = count % STRIDE;
-        // The same bytes as in [`Mark::maybe_among_some`]. SAFETY: the caller's promise.
-        unsafe {
-            let (is_there, bytes) = if is_wide {
-                let wanted = _mm256_set1_epi16(WIDE_TOKEN as i16);
-                let blocks = array as *const [__m256i; STRIDE as usize / 4];
-                let is_there = any_stride(blocks, strides, |block| _mm256_cmpeq_epi16(block, wanted));
-                (is_there & 0x3030_3030 != 0, 8)
-            } else {
-                let wanted = _mm256_set1_epi8((INT >> COUNT_BITS) as i8);
-                let blocks = array as *const [__m256i; STRIDE as usize / 8];
-                let is_there = any_stride(blocks, strides, |block| _mm256_cmpeq_epi8(block, wanted));
-                (is_there & 0x8888_8888 != 0, 4)
-            };
-            is_there || rest != 0 && self.maybe_among_some(array + (count - rest) as usize * bytes, rest, is_wide)
-        }
-    }
-
-    /// # Safety
-    /// As [`Mark::maybe_among_of`].
+    /// `array` is the address of `count` handles, of eight bytes or of four.
     #[inline(always)]
     unsafe fn maybe_among_some(&self, array: usize, count: i32, is_wide: bool) -> bool {
         // In a handle of four bytes the last byte is compared, and in one of eight bytes the third pair, which few
@@ -227,27 +185,72 @@ impl<const INT: u32> Mark<INT> {
     }
 }
 
-/// The bytes that `alike` marks in any block of any of these strides.
-///
-/// # Safety
-/// As many strides are readable at `at`, and the processor has AVX2.
-#[target_feature(enable = "avx2")]
-#[inline]
-unsafe fn any_stride<const BLOCKS: usize>(
-    at: *const [__m256i; BLOCKS],
-    strides: usize,
-    alike: impl Fn(__m256i) -> __m256i,
-) -> u32 {
-    let mut found = _mm256_setzero_si256();
-    for stride in 0..strides {
-        for block in 0..BLOCKS {
-            // SAFETY: the caller's promise.
-            let block = unsafe { _mm256_loadu_si256(at.add(stride).cast::<__m256i>().add(block)) };
-            found = _mm256_or_si256(found, alike(block));
-        }
-    }
-    _mm256_movemask_epi8(found) as u32
+/// The lowest of the high bits of requests of four bytes. MPICH's, null too, have it from their seventeenth pool on only.
+pub static ODD: [u32; 8] = [INTEGER_REQUEST & 1 << COUNT_BITS; 8];
+/// The third pairs of bytes of handles of eight bytes; a token's one; and the one below that.
+pub static THIRD: [u64; 4] = [0xffff << 32; 4];
+pub static TOKEN: [u16; 16] = [WIDE_TOKEN as u16; 16];
+pub static BELOW: [u16; 16] = [WIDE_TOKEN as u16 - 1; 16];
+// They are compared as signed numbers.
+const _: () = assert!(ODD[0] != 0 && WIDE_TOKEN < 1 << 15);
+
+/// An entry that looks at an array of requests of four or of eight bytes where the processor has AVX2. The array is the
+/// second argument, and the first one says how many there are. The entry jumps to the function at `$native + $at` if none is
+/// ours, to `$served` if one may be, and to `$checked` if it did not look.
+// In assembly: the compiler makes several instructions of each of these comparisons, and calls the function that they are in.
+macro_rules! glance {
+    (4, $checked:path, $served:path, $native:path, $at:expr) => {
+        std::arch::naked_asm!(
+            "cmp edi, 64", "jl 5f", $crate::token::glance!(@four 64: 1 2 3 4 5 6 7),
+            "5:", "cmp edi, 8", "jl {checked}", $crate::token::glance!(@four 8:),
+            odd = sym $crate::token::ODD, checked = sym $checked, native = sym $native, at = const $at,
+        )
+    };
+    (8, $checked:path, $served:path, $native:path, $at:expr) => {
+        std::arch::naked_asm!(
+            "cmp edi, 64", "jl 5f", $crate::token::glance!(@eight 64: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+            "5:", "cmp edi, 4", "jl {checked}", $crate::token::glance!(@eight 4:),
+            high = const $crate::abi::WIDE_TOKEN >> 8, third = sym $crate::token::THIRD,
+            token = sym $crate::token::TOKEN, below = sym $crate::token::BELOW,
+            checked = sym $checked, served = sym $served, native = sym $native, at = const $at,
+        )
+    };
+    // None is odd. It is not known here whether an odd one is ours.
+    (@four $stride:literal: $($block:literal)*) => {
+        concat!(
+            "test rsi, rsi\nje {checked}\n",
+            $crate::token::glance!(@join $stride of 4, "vmovdqu ymm0,", "vpor ymm0, ymm0,", "": $($block)*),
+            "vptest ymm0, [rip + {odd}]\nvzeroupper\njnz {checked}\njmp qword ptr [rip + {native} + {at}]\n",
+        )
+    };
+    // All are above the tokens, as addresses on the heap and in libraries are, or all are below, as small numbers of either
+    // sign are. If there are both, each is compared with a token.
+    (@eight $stride:literal: $($block:literal)*) => {
+        concat!(
+            "test rsi, rsi\nje {checked}\ncmp byte ptr [rsi + 5], {high}\njle 4f\n",
+            $crate::token::glance!(@join $stride of 8, "vmovdqu ymm0,", "vpminsw ymm0, ymm0,", "": $($block)*),
+            "vpcmpgtw ymm0, ymm0, [rip + {token}]\n",
+            "vptest ymm0, [rip + {third}]\nvzeroupper\njnc 6f\njmp qword ptr [rip + {native} + {at}]\n",
+            "4:\n",
+            $crate::token::glance!(@join $stride of 8, "vmovdqu ymm0,", "vpmaxsw ymm0, ymm0,", "": $($block)*),
+            "vpcmpgtw ymm0, ymm0, [rip + {below}]\n",
+            "vptest ymm0, [rip + {third}]\nvzeroupper\njnz 6f\njmp qword ptr [rip + {native} + {at}]\n",
+            "6:\nvmovdqu ymm1, [rip + {token}]\n",
+            $crate::token::glance!(@join $stride of 8, "vpcmpeqw ymm0, ymm1,", "vpcmpeqw ymm2, ymm1,", "vpor ymm0, ymm0, ymm2": $($block)*),
+            "vptest ymm0, [rip + {third}]\nvzeroupper\njnz {served}\njmp qword ptr [rip + {native} + {at}]\n",
+        )
+    };
+    // Joins all blocks of 32 bytes in ymm0, stride by stride from the last one on. The first one may overlap the second one.
+    (@join $stride:literal of $bytes:literal, $first:literal, $each:literal, $then:literal: $($block:literal)*) => {
+        concat!(
+            "mov eax, edi\nlea rax, [rsi + ", $bytes, " * rax - ", $bytes, " * ", $stride, "]\n", $first, " [rax]\n",
+            "2:\n", $($each, " [rax + 32 * ", $block, "]\n", $then, "\n",)*
+            "cmp rax, rsi\nje 3f\nsub rax, ", $bytes, " * ", $stride, "\ncmp rax, rsi\ncmovb rax, rsi\n",
+            $each, " [rax]\n", $then, "\njmp 2b\n3:\n",
+        )
+    };
 }
+pub(crate) use glance;
 
 /// Whether `alike` marks one of the bytes `BYTES` in any whole block of sixteen bytes.
 ///
@@ -464,6 +467,7 @@ fn map(prefix: u64, backing: Backing) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::Code;
 
     const PREFIX: u64 = 0x4d43_0500_0000;
     const BEHIND: Backing = Backing::Ours(0x68, 0);
@@ -488,28 +492,92 @@ mod tests {
         assert!(many.iter().all(|token| tokens.with(*token, |_| ()).is_none()));
     }
 
-    #[test]
-    fn one_token_among_native_handles_is_found() {
-        fn is_found<T: Copy>(native: impl Fn(usize) -> T, token: impl Fn(usize) -> T, is_wide: bool) {
-            let mut handles: Vec<T> = (0..131).map(native).collect();
+    extern "C" fn native() -> usize {
+        0
+    }
+
+    extern "C" fn served() -> usize {
+        1
+    }
+
+    unsafe extern "C" fn checked<const WIDE: bool>(count: usize, array: usize) -> usize {
+        // SAFETY: the test's handles.
+        usize::from(array != 0 && unsafe { REQUEST.maybe_among_some(array, count as i32, WIDE) })
+    }
+
+    static NATIVE: [Code; 2] = [Code(std::ptr::null()), Code(native as *const ())];
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn glance4(_count: usize, _array: usize) -> usize {
+        glance!(4, checked::<false>, served, NATIVE, 8)
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn glance8(_count: usize, _array: usize) -> usize {
+        glance!(8, checked::<true>, served, NATIVE, 8)
+    }
+
+    type Look = unsafe extern "C" fn(usize, usize) -> usize;
+
+    /// Looks by `looks` at up to 131 native handles, and at as many of which one is a token. Those on both sides are tokens.
+    fn one_is_found<T: Copy>(looks: &[Look], tokens: &[T], native: impl Fn(usize) -> T) {
+        for count in 0..=131 {
+            // Mostly not where a block of 32 bytes would begin.
+            let before = 1 + count % 3;
+            let mut handles = vec![tokens[0]; before + count + 1];
+            let array = handles[before..].as_ptr() as usize;
+            // What is above the count in its register means nothing.
             // SAFETY: as many handles as there are.
-            let among = |handles: &[T]| unsafe {
-                REQUEST.maybe_among_of(handles.as_ptr() as usize, handles.len() as i32, is_wide)
-            };
-            for count in 0..=handles.len() {
-                assert!(!among(&handles[..count]));
-                for at in 0..count {
-                    let native = std::mem::replace(&mut handles[at], token(at));
-                    assert!(among(&handles[..count]), "{at} of {count}");
-                    handles[at] = native;
-                }
+            let is_found = |look: &Look| unsafe { look(count | 0x5a << 32, array) } != 0;
+            (0..count).for_each(|n| handles[before + n] = native(n));
+            assert!(!looks.iter().any(is_found), "none of {count}");
+            for (at, token) in (0..count).flat_map(|at| tokens.iter().map(move |token| (at, token))) {
+                handles[before + at] = *token;
+                assert!(looks.iter().all(is_found), "{at} of {count}");
+                handles[before + at] = native(at);
             }
         }
-        is_found(|n| 0x6c00_0000 | n as u32, |n| INTEGER_REQUEST | n as u32, false);
-        let wide = abi::FAMILIES.iter().find(|family| family.handle_bytes == 8).expect("one of them").request_token;
-        is_found(|n| 0x5555_6c00_0000 | n as u64, |n| wide | n as u64, true);
-        // What differs is no handle's own part.
-        is_found(|n| WIDE_TOKEN << 48 | n as u64, |n| wide | n as u64, true);
+    }
+
+    #[test]
+    fn one_token_among_native_handles_is_found() {
+        let by_avx2 = usize::from(is_x86_feature_detected!("avx2"));
+        let (four, eight): ([Look; 2], [Look; 2]) = ([checked::<false>, glance4], [checked::<true>, glance8]);
+        let (four, eight) = (&four[..1 + by_avx2], &eight[..1 + by_avx2]);
+        let last = COUNT_MASK as u32;
+        let tokens = [INTEGER_REQUEST, INTEGER_REQUEST | 77, INTEGER_REQUEST | last];
+        let null = 0x2c00_0000;
+        one_is_found(four, &tokens, |n| 0x6c00_0000 | n as u32);
+        one_is_found(four, &tokens, |n| [null, 0x6c00_0000, 0xac00_0000, 0xec00_0000 | last][n % 4]);
+        // Some of the seventeenth pool.
+        one_is_found(four, &tokens, |n| [null, 0xad00_0000, 0x6d00_0000 | last][n % 3]);
+
+        let prefixes =
+            abi::FAMILIES.iter().filter(|family| family.handle_bytes == 8).map(|family| family.request_token);
+        let tokens: Vec<_> = prefixes.flat_map(|prefix| [prefix, prefix | COUNT_MASK]).collect();
+        let heap = |n: usize| 0x5555_6c00_0000 + 64 * n as u64;
+        let library = |n: usize| 0x7fff_1c00_0000 + 64 * n as u64;
+        let small = |n: usize| n as u64;
+        let negative = |n: usize| !small(n);
+        let sides: [&dyn Fn(usize) -> u64; 4] = [&heap, &library, &small, &negative];
+        sides.iter().for_each(|native| one_is_found(eight, &tokens, native));
+        // On one side, and on both, beginning with either.
+        for (one, other) in [(0, 1), (2, 3), (0, 2), (2, 0), (3, 1)] {
+            one_is_found(eight, &tokens, |n| sides[if n % 5 == 0 { one } else { other }](n));
+        }
+        // Nothing but the first one is on the other side.
+        one_is_found(eight, &tokens, |n| sides[if n == 0 { 0 } else { 2 }](n));
+        // As near as can be, and what differs is no handle's own part.
+        one_is_found(eight, &tokens, |n| [WIDE_TOKEN + 1, WIDE_TOKEN - 1][n % 2] << 32 | small(n));
+        one_is_found(eight, &tokens, |n| WIDE_TOKEN << 48 | small(n));
+    }
+
+    #[test]
+    fn no_array_is_looked_at() {
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: there is no array.
+            assert!([glance4, glance8].iter().all(|look| unsafe { look(64, 0) | look(5, 0) | look(9, 0) } == 0));
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use super::instead::instead;
 use super::joined;
 use crate::error::{Place, raise};
-use crate::exports;
 use crate::failure::{Class, Failure};
 use crate::forward::{self, CalledAs};
 use crate::functions::{Code, FUNCTIONS, NAMES};
+use crate::token::glance;
+use crate::{abi, exports};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -145,8 +146,9 @@ extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
         if LOOKING[slot / 2] == Looking::OnceJoined {
             forward::settle_native(slot);
         }
-        SLOTS[slot].store(CHECKED[slot].0.cast_mut(), Ordering::Relaxed);
-        return CHECKED[slot].0;
+        let checked = checked(slot);
+        SLOTS[slot].store(checked.cast_mut(), Ordering::Relaxed);
+        return checked;
     }
     match forward::find_native(slot) {
         Some(native) => {
@@ -158,14 +160,20 @@ extern "C" fn resolve(slot: usize, caller: *const c_void) -> *const () {
     }
 }
 
+/// The checking entry of a slot. It is wanted once there is an inter-communicator, so the ABI is known.
+fn checked(slot: usize) -> *const () {
+    let glance = GLANCES.iter().find(|(at, _)| *at == slot && is_x86_feature_detected!("avx2"));
+    glance.map_or(CHECKED[slot], |(_, by_width)| by_width[usize::from(abi::is_wide())]).0
+}
+
 /// Puts the checking entries into their slots.
 fn look_at_arguments() {
     let _filling = FILLING.lock().unwrap_or_else(|e| e.into_inner());
     if !FILLED.swap(true, Ordering::Relaxed) {
-        for (i, (slot, code)) in SLOTS.iter().zip(&CHECKED).enumerate() {
+        for (i, slot) in SLOTS.iter().enumerate() {
             // A function that was never called has its resolver still, which does the same later.
             if LOOKING[i / 2] == Looking::OnceJoined && !forward::found(i).is_null() {
-                slot.store(code.0.cast_mut(), Ordering::Relaxed);
+                slot.store(checked(i).cast_mut(), Ordering::Relaxed);
             }
         }
     }
