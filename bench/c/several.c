@@ -75,6 +75,21 @@ static void run_star(struct stream *streams, int count)
     for (int s = 0; s < count; ++s) streams[s].rate = (double)(windows - 1) * window / took;
 }
 
+/* Returns when all ranks of both sides are here and none is in a collective call of its own side any more: in some MPIs those
+ * who wait in one take the processor from the others for milliseconds. */
+static void all_begin(int partners)
+{
+    char word = 0, words[MOST_STREAMS];
+    MPI_Request requests[2 * MOST_STREAMS];
+    for (int round = 0; round < 2; ++round) {
+        for (int p = 0; p < partners; ++p) {
+            MPI_Irecv(&words[p], 1, MPI_BYTE, first_partner + p, TAG, comm, &requests[2 * p]);
+            MPI_Isend(&word, 1, MPI_BYTE, first_partner + p, TAG, comm, &requests[2 * p + 1]);
+        }
+        MPI_Waitall(2 * partners, requests, MPI_STATUSES_IGNORE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 10) fail("arguments: native|joined OWN OTHER SAMPLES SLICE_MS LARGEST KIND LEFT RIGHT");
@@ -93,7 +108,7 @@ int main(int argc, char **argv)
     double sums[MOST_SAMPLES], shares[MOST_SAMPLES], apart[MOST_SAMPLES + 1];
     for (int sample = -1; sample < samples; ++sample) {
         if (sample >= 0 && !rank) apart[sample] = cores_apart();
-        MPI_Barrier(side_comm);
+        all_begin(channel.side ? left : right);
         if (is_threads) {
             pthread_t other_thread;
             if (pthread_create(&other_thread, NULL, thread, &streams[1])) fail("no thread");

@@ -14,7 +14,7 @@ pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Co
     for round in 0..settings.rounds(3, 1) {
         for &ranks in ranks {
             for contestant in all {
-                let done = contestant.join(scene, ("setup", [ranks; 2]), &["1"], LIMIT);
+                let done = contestant.join(scene, ("setup", [ranks; 2]), &["3"], LIMIT);
                 let what = format!("setup {} {:<18} {ranks:>2} ranks a side", round + 1, contestant.name);
                 match done.and_then(|done| lines(&done)) {
                     Ok(lines) => {
