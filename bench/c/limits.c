@@ -1,5 +1,5 @@
 /* What the machine itself gives, without any MPI: two processes and bare memory, or bare sockets.
- *   limits line|readv|memcpy|polling|blocking SAMPLES SLICE_MS LARGEST
+ *   limits line|ring|readv|memcpy|polling|blocking SAMPLES SLICE_MS LARGEST
  */
 #include "bench.h"
 #include <arpa/inet.h>
@@ -13,6 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* As long as is best from 16 KiB to 16 MiB on the machine at hand. */
+enum { PART = 16 << 10, PARTS = 8 };
+
 /* What both processes see. A word each way, alone on its cache lines; the second line is the prefetcher's. What has been
  * seen lies apart: who gets an answer need not look. */
 static struct shared {
@@ -22,6 +25,12 @@ static struct shared {
         _Alignas(128) _Atomic uint64_t seen;
     } way[2];
     _Atomic int pid[2];
+    /* For each way: how many parts are there, how many were taken, and the parts. */
+    struct {
+        _Alignas(128) _Atomic uint64_t there;
+        _Alignas(128) _Atomic uint64_t taken;
+        _Alignas(4096) char parts[PARTS][PART];
+    } ring[2];
 } *shared;
 
 /* Words sent and received, and sent since the last answer: there is room for one. */
@@ -78,6 +87,44 @@ static void readv_recv(void *to, size_t bytes)
     if (bytes && process_vm_readv(shared->pid[!channel.side], &mine, 1, &others, 1, 0) != (ssize_t)bytes)
         fail("process_vm_readv");
     word_is_seen();
+}
+
+/* What a ring in shared memory takes by itself: both copy at a time, part by part. There is nothing but the bytes. */
+static void ring_send(const void *from, size_t bytes)
+{
+    static uint64_t sent;
+    __typeof__(shared->ring[0]) *ring = &shared->ring[channel.side];
+    size_t at = 0;
+    do {
+        size_t now = bytes - at < PART ? bytes - at : PART;
+        while (sent - atomic_load_explicit(&ring->taken, memory_order_acquire) >= PARTS) {}
+        const char *here = (const char *)from + at;
+        char *there = ring->parts[sent % PARTS];
+#ifdef __x86_64__
+        /* It takes lines whole, where other stores fetch them first. */
+        if (now >= 256) {
+            size_t left = now;
+            __asm__ volatile("rep movsb" : "+D"(there), "+S"(here), "+c"(left) : : "memory");
+        } else
+#endif
+            memcpy(there, here, now);
+        atomic_store_explicit(&ring->there, ++sent, memory_order_release);
+        at += now;
+    } while (at < bytes);
+}
+
+static void ring_recv(void *to, size_t bytes)
+{
+    static uint64_t got;
+    __typeof__(shared->ring[0]) *ring = &shared->ring[!channel.side];
+    size_t at = 0;
+    do {
+        size_t now = bytes - at < PART ? bytes - at : PART;
+        while (atomic_load_explicit(&ring->there, memory_order_acquire) == got) {}
+        memcpy((char *)to + at, ring->parts[got % PARTS], now);
+        atomic_store_explicit(&ring->taken, ++got, memory_order_release);
+        at += now;
+    } while (at < bytes);
 }
 
 static int wire;
@@ -155,7 +202,7 @@ int main(int argc, char **argv)
 {
     if (argc != 5) fail("arguments: MODE SAMPLES SLICE_MS LARGEST");
     settings(argv + 2);
-    int is_line = !strcmp(argv[1], "line"), is_readv = !strcmp(argv[1], "readv"), ends[2] = {-1, -1};
+    int is_line = !strcmp(argv[1], "line"), is_readv = !strcmp(argv[1], "readv"), is_ring = !strcmp(argv[1], "ring"), ends[2] = {-1, -1};
     int polling = !strcmp(argv[1], "polling");
     if (!strcmp(argv[1], "memcpy")) {
         copies();
@@ -163,7 +210,7 @@ int main(int argc, char **argv)
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) fail("no memory");
-    if (!is_line && !is_readv) {
+    if (!is_line && !is_readv && !is_ring) {
         if (!polling && strcmp(argv[1], "blocking")) fail("no such mode");
         connect_sockets(ends, polling);
     }
@@ -171,8 +218,8 @@ int main(int argc, char **argv)
     if (child < 0) fail("fork");
     if (!child) prctl(PR_SET_PDEATHSIG, SIGKILL); /* a limit on the parent is one on both */
     channel.side = !child;
-    channel.send = is_line ? line_send : is_readv ? readv_send : some_socket_send;
-    channel.recv = is_line ? line_recv : is_readv ? readv_recv : some_socket_recv;
+    channel.send = is_line ? line_send : is_readv ? readv_send : is_ring ? ring_send : some_socket_send;
+    channel.recv = is_line ? line_recv : is_readv ? readv_recv : is_ring ? ring_recv : some_socket_recv;
     wire = ends[channel.side];
     pin(channel.side);
     if (is_line || is_readv) {
