@@ -16,6 +16,8 @@ const FULL: usize = 64 << 10;
 const PIECES: usize = 64;
 /// User memory is written from where it is if this many bytes of it fit in one write, and else gathered in the buffer first.
 const WORTH: usize = 16 << 10;
+/// The most bytes of user memory in one write: during a call, TCP puts off what the other side acknowledges.
+const MOST: usize = 512 << 10;
 /// A body of this many bytes is written from where it is, if it can be written at once.
 const LARGE: usize = 4 << 10;
 
@@ -151,7 +153,7 @@ impl Writer {
     }
 
     fn write_user<M: Memory>(&self, u: User, mem: &M, stream: &mut impl ByteStream) -> Step {
-        mem.with_slices(u.buf, u.offset, u.left, PIECES, |pieces| {
+        mem.with_slices(u.buf, u.offset, u.left.min(MOST), PIECES, |pieces| {
             let there: usize = pieces.iter().map(|p| p.len()).sum();
             if there == 0 {
                 return Step::Gone;
