@@ -11,7 +11,7 @@ enum { WINDOW = 64, WORD = 1, LAST = 2, FEW = 4 * WINDOW, ROUNDS = 32, OTHERS = 
 #define COUNTS(times) for (int round = 0; round < ROUNDS; ++round) for (int times = FEW; times <= 2 * FEW; times += FEW)
 
 static MPI_Comm inter;
-static int64_t words[WINDOW];
+static int64_t words[2 * FEW];
 static MPI_Request requests[WINDOW];
 /* How many windows the partner has sent. It is looked at without a call, in which the library's own thread would run. */
 static volatile int *sent;
@@ -31,12 +31,13 @@ static void share(void)
 static void hear_last(void) { OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, LAST, inter, MPI_STATUS_IGNORE)); }
 static void tell_last(void) { OK(MPI_Send(NULL, 0, MPI_BYTE, 0, LAST, inter)); }
 
-/* Windows of `count` messages in all, which are counted, and between them what is not. */
-#define WINDOWS(call, before, counted) \
+/* Windows of messages, which are counted, and between them what is not. */
+#define WINDOWS(call, before, counted) WINDOWS_OF(WINDOW, call, before, counted)
+#define WINDOWS_OF(window, call, before, counted) \
     COUNTS(times) { \
         cost_begin(call, times / FEW * N, 1); \
-        for (int i = 0; i < times; i += WINDOW) { \
-            int n = times - i < WINDOW ? times - i : WINDOW; \
+        for (int i = 0; i < times; i += window) { \
+            int n = times - i < window ? times - i : window; \
             CALLGRIND_TOGGLE_COLLECT; \
             before; \
             CALLGRIND_TOGGLE_COLLECT; \
@@ -57,6 +58,8 @@ static void measure(void)
     })
     /* Unexpected: they have come before they are received. */
     WINDOWS("Recv", { tell_last(); hear_last(); }, EACH(MPI_Recv(&words[k], 8, MPI_BYTE, 0, WORD, inter, MPI_STATUS_IGNORE)))
+    /* The same without any wait in between: the second half of a long row. */
+    WINDOWS_OF(times, "Recv_on", { tell_last(); hear_last(); }, EACH(MPI_Recv(&words[k], 8, MPI_BYTE, 0, WORD, inter, MPI_STATUS_IGNORE)))
     /* Posted: they come after that, and are there before anybody waits. */
     WINDOWS("Irecv", {}, {
         EACH(MPI_Irecv(&words[k], 8, MPI_BYTE, 0, WORD, inter, &requests[k]));
@@ -70,11 +73,11 @@ static void measure(void)
 
 static void serve(void)
 {
-    enum { SEND, ISEND, RECV, IRECV, CALLS };
+    enum { SEND, ISEND, RECV, RECV_ON, IRECV, CALLS };
     for (int call = SEND; call < CALLS; ++call)
         COUNTS(times)
-            for (int i = 0; i < times; i += WINDOW) {
-                int n = times - i < WINDOW ? times - i : WINDOW;
+            for (int i = 0, window = call == RECV_ON ? times : WINDOW; i < times; i += window) {
+                int n = times - i < window ? times - i : window;
                 hear_last();
                 if (call >= RECV) EACH(OK(MPI_Send(words, 8, MPI_BYTE, 0, WORD, inter)));
                 if (call == IRECV) {

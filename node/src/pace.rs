@@ -3,6 +3,7 @@
 //! Used by `round`, `wait` and `thread`. Invariant: nothing here changes what is sent or received, only when.
 
 use crate::state::Core;
+use crate::wait::ROUND_AFTER;
 
 /// How often busy lanes are read in each turn of a wait: sockets by a system call each, queues of a device by some loads, shared memory by
 /// one.
@@ -16,6 +17,11 @@ impl Core {
     pub(crate) fn is_round_due(&mut self, after: u32) -> bool {
         self.pace.without_round += 1;
         self.pace.without_round >= after
+    }
+
+    /// Whether the next wait makes a round in any case, so a call that could end without a wait is to wait all the same.
+    pub fn owes_round(&self) -> bool {
+        self.pace.without_round >= ROUND_AFTER
     }
 
     /// How often to read the busy lanes in each turn of a wait. 0: there are none, and only a round finds messages.

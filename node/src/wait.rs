@@ -31,9 +31,9 @@ const GIVE_UP: Duration = Duration::from_micros(20);
 const COME_BACK: Duration = Duration::from_micros(60);
 /// Turns of reading only the busy lanes between two rounds.
 const PATIENCE: u32 = 20;
-/// A wait that ends at once makes no round, but each 256th one makes one all the same: only a round connects processes,
-/// hears of deaths, and lets the MPI below make progress.
-const ROUND_AFTER: u32 = 256;
+/// A wait that ends at once makes no round, but after 256 such waits and receives one makes one all the same: only a round connects
+/// processes, hears of deaths, and lets the MPI below make progress.
+pub(crate) const ROUND_AFTER: u32 = 256;
 /// The same for tests and probes, which make rounds more often: the program has nothing better to do.
 const ROUND_AFTER_LOOKS: u32 = 8;
 /// The length of one sleep, in milliseconds: at first, after [`STAY_SHORT`], and after [`STAY_MIDDLE`].
