@@ -2,6 +2,7 @@
 
 mod common;
 use common::*;
+use node::{Source, Tag};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -60,4 +61,32 @@ fn what_was_asked_for_in_vain_goes_on() {
     }
     assert!(slow < 2, "{slow} of 15 took too long");
     assert!(space == data);
+}
+
+/// What a program receives before it computes is room for its sender soon, though the thread has fallen asleep: so the next message leaves
+/// when it is sent, and its sender waits for nobody.
+#[test]
+fn room_is_given_before_the_program_computes() {
+    over(TCP);
+    let data = pattern(64 << 10, 1);
+    let mut late = 0;
+    for _ in 0..3 {
+        let (a, b) = (Job::new(), Job::new());
+        let (to_b, to_a) = couple(&a, &b);
+        let send = a.send(to_b, 1, &[]);
+        b.wait(b.recv(to_a, 1, &mut []));
+        a.wait(send);
+        // As many as there is room for.
+        assert!((0..16).all(|_| a.node.send_now(to_b, 0, 1, &view(&data))));
+        // A new connection keeps the thread awake for a while.
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..16 {
+            let into = vec![0; 64 << 10];
+            let taken = b.node.recv_now(|_| true, (to_a, Source::Rank(0), Tag::Is(1)), || view(&into), drop);
+            assert!(taken == Ok(()) && into == data);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        late += u32::from(!a.node.send_now(to_b, 0, 1, &view(&data)));
+    }
+    assert!(late < 2, "{late} of 3 messages had no room");
 }

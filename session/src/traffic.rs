@@ -230,10 +230,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Whether credit for this peer should go with the next message, which costs less than a frame of its own: so it is on a lane whose
-    /// frames go by system calls, and are kept.
+    /// frames go by system calls, and are kept. No further credit waits with it, since the program may compute before it sends one.
     fn keeps_credit(&self, peer: PeerId) -> bool {
-        let pair = &self.pairs[peer.0 as usize];
-        pair.lane().is_some_and(|up| up.lane.caps().needs_retention)
+        let i = peer.0 as usize;
+        let keeps = self.pairs[i].lane().is_some_and(|up| up.lane.caps().needs_retention);
+        keeps && !self.agenda.credit.contains(&i)
     }
 
     /// Whether credit waits for a message that it can go with.
