@@ -151,6 +151,11 @@ impl Granting {
         self.arrived.0 >= self.granted.0
     }
 
+    /// Whether the user has received all eager data that has come, of a sender that had credit for this many bytes at first.
+    pub fn has_all(&self, budget: u64) -> bool {
+        self.arrived.1.saturating_add(budget) == self.due.1
+    }
+
     /// The program looks for a message that is not here. A sender that has used up its envelopes gets `extra` more.
     /// Returns whether it is to be told.
     #[must_use]

@@ -609,10 +609,12 @@ impl Engine {
     fn tell_credit(&mut self, peer: PeerId) {
         let granting = &mut self.peers[peer.0 as usize].granting;
         let before = granting.at_end();
+        // Of messages that have waited the sender may have more, and with few bytes left it would announce them and wait.
+        let is_urgent = before || !granting.has_all(self.cfg.eager_bytes);
         let (envelopes, bytes) = granting.tell();
         self.at_end = self.at_end + usize::from(granting.at_end()) - usize::from(before);
         let credit = Message::Credit { envelopes, bytes };
-        if before || self.peers[peer.0 as usize].gone.is_some() {
+        if is_urgent || self.peers[peer.0 as usize].gone.is_some() {
             self.say(peer, &credit);
         } else {
             self.out.push_back(Output::Credit { peer, bytes: credit.encode() });
