@@ -261,7 +261,7 @@ pub enum Output {
         /// The whole body.
         bytes: Vec<u8>,
     },
-    /// As [`Output::Message`]. The peer does not wait for it, so it may go with the next message to it, if there is one soon.
+    /// As [`Output::Message`]. The peer has much left of what this gives, so it may go with the next message to it, if there is one soon.
     Credit {
         /// To this peer.
         peer: PeerId,

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::libc::{c_void, siginfo_t};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +20,9 @@ static CAME: AtomicU32 = AtomicU32::new(0);
 
 /// What the background thread of this process's node sleeps on.
 static WATCH: OnceLock<Arc<Watch>> = OnceLock::new();
+
+/// The signal that is obeyed.
+static OBEYED: OnceLock<Signal> = OnceLock::new();
 
 /// The handler that was there before.
 static BEFORE: OnceLock<SigHandler> = OnceLock::new();
@@ -50,7 +54,7 @@ pub fn hold_on_signal() {
     let ours = SigAction::new(SigHandler::SigAction(came), SaFlags::SA_RESTART | SaFlags::SA_SIGINFO, SigSet::empty());
     // SAFETY: the handler calls nothing that is not allowed in one.
     match unsafe { sigaction(signal, &ours) } {
-        Ok(before) => drop(BEFORE.set(before.handler())),
+        Ok(before) => _ = (BEFORE.set(before.handler()), OBEYED.set(signal)),
         Err(e) => base::log!(Error, "{HOLD_ON}: {e}"),
     }
 }
@@ -60,8 +64,7 @@ pub(crate) fn has_come() -> bool {
     CAME.load(Ordering::Relaxed) > 0
 }
 
-/// Does what the signals that have come ask for. Called by the background thread, and before any other order to hold or resume:
-/// what came first is done first.
+/// Does what the signals that have come ask for. Called by the background thread.
 pub(crate) fn obey(core: &mut Core) {
     // Without a write as long as nothing has come.
     if has_come() && CAME.swap(0, Ordering::Relaxed) % 2 == 1 {
@@ -69,5 +72,28 @@ pub(crate) fn obey(core: &mut Core) {
             false => core.hold_now(),
             true => core.resume_now(),
         }
+    }
+}
+
+/// The same before any other order to hold or resume, with a signal that no thread has handled yet: what came first is done first.
+pub(crate) fn obey_pending(core: &mut Core) {
+    handle_pending();
+    obey(core);
+}
+
+/// Handles a signal that the kernel has for this process and that no thread has handled yet: the one that will may have to wait for a
+/// processor. In a thread that blocks signals; in others none is left to be handled.
+fn handle_pending() {
+    let Some(signal) = OBEYED.get() else { return };
+    let (mut set, mut info, mut context) = (SigSet::empty(), MaybeUninit::zeroed(), MaybeUninit::zeroed());
+    set.add(*signal);
+    let at_once = nix::libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: plain arguments, which the call and the handler may read and write.
+    if unsafe { nix::libc::sigtimedwait(set.as_ref(), info.as_mut_ptr(), &at_once) } == *signal as c_int {
+        came(
+            *signal as c_int,
+            info.as_mut_ptr(),
+            MaybeUninit::<nix::libc::ucontext_t>::as_mut_ptr(&mut context).cast(),
+        );
     }
 }

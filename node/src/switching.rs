@@ -254,13 +254,13 @@ impl Core {
     /// Gives up all connections to other jobs, until [`Core::resume`]: calls wait meanwhile. Signals that came before are obeyed
     /// before.
     pub fn hold(&mut self) {
-        signal::obey(self);
+        signal::obey_pending(self);
         self.hold_now();
     }
 
     /// Connects again, also if this process is reached at other addresses now. Signals that came before are obeyed before.
     pub fn resume(&mut self) {
-        signal::obey(self);
+        signal::obey_pending(self);
         self.resume_now();
     }
 

@@ -230,11 +230,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Whether credit for this peer should go with the next message, which costs less than a frame of its own: so it is on a lane whose
-    /// frames go by system calls, and are kept. No further credit waits with it, since the program may compute before it sends one.
+    /// frames go by system calls, and are kept.
     fn keeps_credit(&self, peer: PeerId) -> bool {
-        let i = peer.0 as usize;
-        let keeps = self.pairs[i].lane().is_some_and(|up| up.lane.caps().needs_retention);
-        keeps && !self.agenda.credit.contains(&i)
+        self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().needs_retention)
     }
 
     /// Whether credit waits for a message that it can go with.
@@ -400,12 +398,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         Some(done)
     }
 
-    /// Hands the lane what is to go before the next message.
+    /// Hands the lane credit that has waited for the next message.
     #[inline]
     fn send_kept(&mut self, i: usize) {
         let pair = &mut self.pairs[i];
         if let Link::Up(up) = &mut pair.link
-            && pair.path.has_tx(up.generation)
+            && (self.agenda.credit.contains(&i) && pair.leaving.is_empty() && up.waiting == 0)
         {
             pair.path.pump(up.generation, &mut up.lane, &self.mem);
         }
