@@ -117,7 +117,9 @@ impl Side {
         }
         while let Some(output) = self.engine.next_output() {
             match output {
-                Output::Message { peer, bytes } => net.send(place, self.names[peer.0 as usize].1, bytes),
+                Output::Message { peer, bytes } | Output::Credit { peer, bytes } => {
+                    net.send(place, self.names[peer.0 as usize].1, bytes);
+                }
                 Output::Bulk { peer, receiver_op, op, offset, len } => {
                     let mut data = Vec::with_capacity(len as usize);
                     self.mem.read(op.0, offset, len as usize, &mut data);

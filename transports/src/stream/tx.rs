@@ -254,20 +254,25 @@ mod tests {
             a: 1,
             b: 0,
         };
-        let whole = [&header.encode()[..], &body].concat();
-        // Room for nothing, for part of the header, for the header, for it and part of the body, for all.
-        for room in [0, 10, HEADER, HEADER + 100, usize::MAX] {
+        // Room for nothing, for part of the header, for the header, for a few bytes more, for all but some of the body, for all.
+        for (few, room) in [0, 38]
+            .into_iter()
+            .flat_map(|few| [0, 10, HEADER, HEADER + 20, HEADER + 100, usize::MAX].map(|room| (few, room)))
+        {
+            let first = vec![9; few];
+            let header = Header { len: (few + LARGE) as u32, ..header };
+            let whole = [&header.encode()[..], &first, &body].concat();
             let mut stream = Narrow { room, bytes: Vec::new(), writes: Vec::new() };
             let mut tx = Writer::default();
             assert!(tx.worth_writing(&body));
-            tx.write_through(&header, (&[], &body), &mut stream).unwrap();
+            tx.write_through(&header, (&first, &body), &mut stream).unwrap();
             assert_eq!((stream.writes.len(), stream.writes[0][1]), (1, body.as_ptr()));
             assert_eq!(tx.pending(), room < whole.len());
             // A stream without room is not tried for each body.
             assert_eq!(tx.worth_writing(&body), !tx.pending());
             stream.room = usize::MAX;
             assert!(tx.flush(&VecMemory::default(), &mut stream).unwrap());
-            assert!(stream.bytes == whole && tx.total() == whole.len() as u64, "{room}");
+            assert!(stream.bytes == whole && tx.total() == whole.len() as u64, "{few} {room}");
             assert!(tx.worth_writing(&body));
         }
     }
