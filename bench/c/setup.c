@@ -181,7 +181,7 @@ static double later(double one, double other)
 
 int main(int argc, char **argv)
 {
-    enum { COME, LEFT, BEGUN, REGISTERED, JOINED, MOMENTS };
+    enum { COME, LEFT, REGISTERED, JOINED, MOMENTS };
     double registering[MOST_SAMPLES], creating[MOST_SAMPLES], figures[COUNTS][MOST_SAMPLES], kib[MOST_SAMPLES], words[MOST_SAMPLES];
     double barrier[MOST_SAMPLES], joining[MOST_SAMPLES], rounds[ROUNDS];
     int ranks, rank;
@@ -203,12 +203,12 @@ int main(int argc, char **argv)
         for (int c = 0; c < COUNTS; ++c) before[c] = counts[c];
         moments[COME] = now();
         MPI_Barrier(MPI_COMM_WORLD);
-        moments[LEFT] = moments[BEGUN] = now();
+        moments[LEFT] = now();
         MPI_Conn_register(argv[2], MPI_COMM_WORLD, &handle);
         moments[REGISTERED] = now();
         MPI_Conn_intercomm_create(handle, argv[3], &joined);
         moments[JOINED] = now();
-        took = moments[REGISTERED] - moments[BEGUN];
+        took = moments[REGISTERED] - moments[LEFT];
         for (int c = 0; c < COUNTS; ++c) grown[c] = counts[c] - before[c];
         nanosleep(&rest, NULL);
         MPI_Reduce(&took, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
             MPI_Recv(others, MOMENTS, MPI_DOUBLE, 0, 0, joined, MPI_STATUS_IGNORE);
             barrier[s] = later(last[LEFT] - last[COME], others[LEFT] - others[COME]) * 1e3;
             double joined_at = later(last[JOINED], others[JOINED]);
-            joining[s] = (joined_at - later(last[BEGUN], others[BEGUN])) * 1e3;
+            joining[s] = (joined_at - later(last[LEFT], others[LEFT])) * 1e3;
             creating[s] = (joined_at - later(last[REGISTERED], others[REGISTERED])) * 1e3;
             registering[s] = longest * 1e3;
             for (int c = 0; c < COUNTS; ++c) figures[c][s] = (double)(here[c] + there[c]);

@@ -583,8 +583,12 @@ impl Engine {
 
     /// Puts out a message, unless the peer is gone.
     fn say(&mut self, peer: PeerId, message: &Message<'_>) {
-        if self.peers[peer.0 as usize].gone.is_none() {
-            self.out.push_back(Output::Message { peer, bytes: message.encode() });
+        self.put_out(Output::Message { peer, bytes: message.encode() });
+    }
+
+    fn put_out(&mut self, output: Output) {
+        if self.peers[output.peer().0 as usize].gone.is_none() {
+            self.out.push_back(output);
         }
     }
 
@@ -613,11 +617,7 @@ impl Engine {
         let is_urgent = before || !granting.has_all(self.cfg.eager_bytes);
         let (envelopes, bytes) = granting.tell();
         self.at_end = self.at_end + usize::from(granting.at_end()) - usize::from(before);
-        let credit = Message::Credit { envelopes, bytes };
-        if is_urgent || self.peers[peer.0 as usize].gone.is_some() {
-            self.say(peer, &credit);
-        } else {
-            self.out.push_back(Output::Credit { peer, bytes: credit.encode() });
-        }
+        let bytes = Message::Credit { envelopes, bytes }.encode();
+        self.put_out(if is_urgent { Output::Message { peer, bytes } } else { Output::Credit { peer, bytes } });
     }
 }

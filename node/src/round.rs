@@ -33,7 +33,7 @@ impl Core {
     /// One round, without blocking. False: nothing has come, and nothing is left to be written.
     pub(crate) fn round(&mut self, instant: Instant) -> bool {
         self.pace.without_round = 0;
-        self.send_credit();
+        self.session.send_credit();
         let before = self.session.bytes_in();
         let mut events = std::mem::take(&mut self.pace.events);
         events.clear();
@@ -146,7 +146,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn read_busy(&mut self) -> bool {
         let before = self.session.bytes_in();
-        self.send_credit();
+        self.session.send_credit();
         let mut found = self.read_polled();
         for k in 0..self.pace.busy.len() {
             if let Some(&i) = self.pace.busy.get(k)
@@ -161,14 +161,6 @@ impl Core {
             self.follow_up(self.session.bytes_in() != before);
         }
         found
-    }
-
-    /// Has the credit go that no message has taken along.
-    #[inline(always)]
-    fn send_credit(&mut self) {
-        if self.session.has_credit() {
-            self.session.send_credit();
-        }
     }
 
     /// Counts the lane of a pair among the busy ones, if it is a socket: something came on it.

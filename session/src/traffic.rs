@@ -242,7 +242,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     /// Has the credit go that has waited for a message. To be called before lanes are read: until then the program may have sent one.
-    #[cold]
+    #[inline]
     pub fn send_credit(&mut self) {
         while let Some(i) = self.agenda.credit.pop() {
             self.mark(i);
@@ -349,7 +349,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 self.send_ahead(i, len, |lane, _, header| lane.try_send_with(header, &mut fill))
             } else if let Some(data) = run() {
                 let head = head.bytes();
-                self.send_kept(i);
                 self.send_ahead(i, len, |lane, mem, header| lane.try_send(mem, header, Payload::Joined(&head, data)))
             } else {
                 None
@@ -380,8 +379,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         true
     }
 
-    /// Hands a body to a lane that may lose it, before it is kept: so the other side has it sooner. Returns whether all is written; keep the
-    /// body at once.
+    /// Hands a body to a lane that may lose it, before it is kept: so the other side has it sooner. Credit that has waited for a message goes
+    /// in front of it. Returns whether all is written; keep the body at once.
     #[inline(never)]
     fn send_ahead(&mut self, i: usize, len: usize, hand: impl FnOnce(&mut L, &M, &Header) -> Sent) -> Option<bool> {
         let pair = &mut self.pairs[i];
@@ -390,23 +389,15 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return None;
         }
         let before = up.lane.written();
+        if self.agenda.credit.contains(&i) {
+            pair.path.pump(up.generation, &mut up.lane, &self.mem);
+        }
         if !pair.path.send_ahead(len, |header| hand(&mut up.lane, &self.mem, header)) {
             return None;
         }
         let done = up.lane.flush(&self.mem);
         self.bytes_out += up.lane.written() - before;
         Some(done)
-    }
-
-    /// Hands the lane credit that has waited for the next message.
-    #[inline]
-    fn send_kept(&mut self, i: usize) {
-        let pair = &mut self.pairs[i];
-        if let Link::Up(up) = &mut pair.link
-            && (self.agenda.credit.contains(&i) && pair.leaving.is_empty() && up.waiting == 0)
-        {
-            pair.path.pump(up.generation, &mut up.lane, &self.mem);
-        }
     }
 
     /// Whether [`Session::write`] has nothing to do for what was sent last.

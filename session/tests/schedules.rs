@@ -122,16 +122,19 @@ fn far_lane(seed: u64) -> (Boxed, pipe::PipeEnd) {
     (Boxed(Box::new(StreamLane::new(ours))), theirs)
 }
 
-/// Reads what the other side is sent, and keeps the last question for a sign of life.
+/// Reads what the other side is sent, and keeps the last question for a sign of life and the types of the messages.
 #[derive(Default)]
 struct Reader {
     question: Option<Header>,
+    types: Vec<u8>,
 }
 
 impl wire::lane::Sink for Reader {
-    fn on_frame(&mut self, header: &Header, _: &[u8]) -> Result<(), base::bytes::Malformed> {
-        if header.kind == Kind::Ping {
-            self.question = Some(*header);
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), base::bytes::Malformed> {
+        match header.kind {
+            Kind::Ping => self.question = Some(*header),
+            Kind::Msg => self.types.push(payload[0]),
+            _ => (),
         }
         Ok(())
     }
@@ -144,6 +147,18 @@ impl wire::lane::Sink for Reader {
         None
     }
     fn on_bulk_bytes(&mut self, _: &Header, _: usize, _: &[u8]) {}
+}
+
+/// The process of [`GREAT`] sends us the message with this body, at its end of a lane.
+fn say(lane: &mut impl Lane<VecMemory>, generation: u16, sequence: u64, body: &[u8]) {
+    let (len, kind) = (body.len() as u32, Kind::Msg);
+    let header = Header { len, kind, ack_now: false, generation, source: GREAT, dest: ME, a: sequence, b: 0 };
+    assert_eq!(lane.try_send(&VecMemory::default(), &header, Payload::Bytes(body)), Sent::Taken);
+}
+
+/// An EAGER with tag 2, from rank 0, in the first context.
+fn eager(data: &[u8]) -> Vec<u8> {
+    [&[EAGER, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[0; 8], data].concat()
 }
 
 /// A lane that takes the place of the first one.
@@ -1218,12 +1233,6 @@ fn what_is_held_does_not_lead_into_the_memory_of_before() {
             let (lane, transport) = (Boxed(Box::new(lane)), NEAR.id);
             (NewLane { lane, generation, received: 0, transport, at: None, dialled: false, moves: None }, theirs)
         };
-        let say = |lane: &mut shared::SharedLane, generation, sequence, body: &[u8]| {
-            let (len, kind) = (body.len() as u32, Kind::Msg);
-            let (source, dest, a) = (GREAT, ME, sequence);
-            let header = Header { len, kind, ack_now: false, generation, source, dest, a, b: 0 };
-            assert_eq!(lane.try_send(&VecMemory::default(), &header, Payload::Bytes(body)), Sent::Taken);
-        };
         // Tag 2, from rank 0, in the first context: 8 bytes, which lie at 4096.
         let head = [&[RTS, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[5], &[0; 7]].concat();
         let message: Vec<u8> = [head, [8u64, 4096, 8].into_iter().flat_map(u64::to_le_bytes).collect()].concat();
@@ -1305,12 +1314,8 @@ fn a_claimed_message_keeps_the_pair_of_its_sender() {
     let new = NewLane { lane, generation: 1, received: 0, transport, at: None, dialled: false, moves: None };
     desk.session.attach(pair, new, desk.now);
     let mut claimed = None;
-    // Tag 2, from rank 0, in the first context: three bytes.
-    let head = [&[EAGER, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[0; 8]].concat();
-    for (sequence, body) in [(1, [head, vec![7; 3]].concat()), (2, vec![BYE])] {
-        let (len, a) = (body.len() as u32, sequence);
-        let header = Header { len, kind: Kind::Msg, ack_now: false, generation: 1, source: GREAT, dest: ME, a, b: 0 };
-        assert_eq!(theirs.try_send(&VecMemory::default(), &header, Payload::Bytes(&body)), Sent::Taken);
+    for (sequence, body) in [(1, eager(&[7; 3])), (2, vec![BYE])] {
+        say(&mut theirs, 1, sequence, &body);
         let _ = desk.session.receive(pair);
         desk.session.settle();
         if sequence == 1 {
@@ -1345,34 +1350,18 @@ fn a_claimed_message_keeps_the_pair_of_its_sender() {
 #[test]
 fn credit_goes_with_a_message() {
     const SIZE: usize = 64 << 10;
-    struct Types(Vec<u8>);
-    impl wire::lane::Sink for Types {
-        fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), base::bytes::Malformed> {
-            self.0.extend((header.kind == Kind::Msg).then(|| payload[0]));
-            Ok(())
-        }
-        fn on_bulk(
-            &mut self,
-            _: &Header,
-            _: usize,
-            _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize>,
-        ) -> Option<std::io::Result<usize>> {
-            None
-        }
-    }
     let mut desk = Desk::new();
     let (inter, pair) = desk.open(GREAT, THERE);
     let ctx = desk.session.ctx(inter);
     let mut theirs = StreamLane::new(desk.lane(pair, 1, true));
     let mem = VecMemory::default();
     let read = |theirs: &mut StreamLane<pipe::PipeEnd>| {
-        let mut types = Types(Vec::new());
+        let mut reader = Reader::default();
         // The pipe seems empty now and then.
-        (0..100).for_each(|_| _ = Lane::<VecMemory>::poll(theirs, &mut types, 1 << 20));
-        types.0
+        (0..100).for_each(|_| _ = Lane::<VecMemory>::poll(theirs, &mut reader, 1 << 20));
+        reader.types
     };
-    let head = [&[EAGER, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[0; 8]].concat();
-    let body = [head, vec![7; SIZE]].concat();
+    let body = eager(&[7; SIZE]);
     let mut sequence = 0;
     for answers in [true, false] {
         // A quarter of what a sender has at first.
@@ -1381,10 +1370,7 @@ fn credit_goes_with_a_message() {
             desk.session.mem.0.insert(op.0, vec![0; SIZE]);
             desk.session.engine.recv(&mut desk.session.mem, op, ctx, Source::Any, Tag::Is(2), SIZE as u64);
             sequence += 1;
-            let (len, a) = (body.len() as u32, sequence);
-            let header =
-                Header { len, kind: Kind::Msg, ack_now: false, generation: 1, source: GREAT, dest: ME, a, b: 0 };
-            assert_eq!(theirs.try_send(&mem, &header, Payload::Bytes(&body)), Sent::Taken);
+            say(&mut theirs, 1, sequence, &body);
             while desk.session.engine.pending(op) {
                 theirs.flush(&mem);
                 assert!(!desk.session.receive(pair).dead);

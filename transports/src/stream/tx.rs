@@ -255,10 +255,8 @@ mod tests {
             b: 0,
         };
         // Room for nothing, for part of the header, for the header, for a few bytes more, for all but some of the body, for all.
-        for (few, room) in [0, 38]
-            .into_iter()
-            .flat_map(|few| [0, 10, HEADER, HEADER + 20, HEADER + 100, usize::MAX].map(|room| (few, room)))
-        {
+        const ROOMS: [usize; 6] = [0, 10, HEADER, HEADER + 20, HEADER + 100, usize::MAX];
+        for (few, room) in [0, 38].iter().flat_map(|few| ROOMS.map(|room| (*few, room))) {
             let first = vec![9; few];
             let header = Header { len: (few + LARGE) as u32, ..header };
             let whole = [&header.encode()[..], &first, &body].concat();
