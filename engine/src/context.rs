@@ -46,6 +46,7 @@ impl ContextId {
         if self.lineage == 0 { self.number } else { 0 }
     }
 
+    #[inline(always)]
     pub(crate) fn to_bytes(self) -> [u8; ContextId::BYTES] {
         let mut out = [0; ContextId::BYTES];
         out[..8].copy_from_slice(&self.lineage.to_le_bytes());
@@ -53,6 +54,7 @@ impl ContextId {
         out
     }
 
+    #[inline(always)]
     pub(crate) fn from_bytes(bytes: [u8; ContextId::BYTES]) -> ContextId {
         let both = u128::from_le_bytes(bytes);
         ContextId { lineage: both as u64, number: (both >> 64) as u64 }

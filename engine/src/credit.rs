@@ -119,12 +119,14 @@ impl Granting {
     pub fn pass(&mut self, bytes: u64) -> bool {
         let arrived = (self.arrived.0 + 1, self.arrived.1 + bytes);
         let due = (self.due.0 + 1, self.due.1 + bytes);
-        let is_quiet = (arrived.0 < self.granted.0 && arrived.1 <= self.granted.1 && self.extra == 0)
-            && (due.0 - self.granted.0 < self.batch.0 && due.1 - self.granted.1 < self.batch.1);
-        if is_quiet {
-            (self.arrived, self.due) = (arrived, due);
+        if arrived.0 >= self.granted.0 || arrived.1 > self.granted.1 || self.extra > 0 {
+            return false;
         }
-        is_quiet
+        if due.0 - self.granted.0 >= self.batch.0 || due.1 - self.granted.1 >= self.batch.1 {
+            return false;
+        }
+        (self.arrived, self.due) = (arrived, due);
+        true
     }
 
     /// The user has received a message.

@@ -46,11 +46,20 @@ impl Members {
     }
 
     /// The peer of a rank.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, rank: u32) -> Option<PeerId> {
         match self.near.get(rank as usize) {
             Some(peer) => (*peer != NOBODY).then_some(*peer),
             None => self.far.get(&rank).copied(),
+        }
+    }
+
+    /// Whether this peer is that rank.
+    #[inline(always)]
+    pub fn is(&self, rank: u32, peer: PeerId) -> bool {
+        match self.near.get(rank as usize) {
+            Some(there) => *there == peer,
+            None => self.far.get(&rank) == Some(&peer),
         }
     }
 

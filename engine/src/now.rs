@@ -67,6 +67,12 @@ impl Engine {
         self.now.is_none_or(|now| !matches!(now.state, NowState::Waiting))
     }
 
+    /// Whether such a receive has its message.
+    #[inline(always)]
+    pub fn has_received_now(&self) -> bool {
+        matches!(self.now, Some(Now { state: NowState::Over(_), .. }))
+    }
+
     /// Ends such a receive, and returns its outcome. `None`: it has no message, and it was as if it had never been.
     #[inline(always)]
     pub fn end_now(&mut self) -> Option<Outcome> {

@@ -138,8 +138,7 @@ impl Context {
     /// Whether a message of this peer, of which it says that rank `source` has sent it in `context`, is for this one.
     #[inline(always)]
     pub fn is_meant(&self, (peer, p): (PeerId, &Peer), context: ContextId, source: u32) -> bool {
-        (self.context == context && self.group == p.group)
-            && (self.members.get(source) == Some(peer) && p.gone.is_none())
+        (self.context == context && self.group == p.group) && (self.members.is(source, peer) && p.gone.is_none())
     }
 }
 

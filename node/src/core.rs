@@ -84,6 +84,7 @@ impl Core {
 
     #[cold]
     fn carry_out(&mut self, action: Action<AnyLane>) {
+        self.pace.stirred = true;
         match action {
             Action::Resolve { .. } | Action::Dial { .. } | Action::Abandon { .. } | Action::Probe { .. } => {
                 self.connect(action);

@@ -132,6 +132,17 @@ impl<T> Lock<T> {
     }
 }
 
+impl<T> Guard<'_, T> {
+    /// Gives the lock back. It is the same as a drop, which is not inlined where there are several.
+    #[inline(always)]
+    pub(crate) fn unlock(self) {
+        if self.mutex.is_none() {
+            let guard = std::mem::ManuallyDrop::new(self);
+            guard.lock.inside.store(false, Ordering::Release);
+        }
+    }
+}
+
 impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {

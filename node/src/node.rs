@@ -20,7 +20,7 @@ use crate::watch::Watch;
 use crate::{Config, Contact, Contacts, Group, InterId, Layout, PathRef, Proofs, RemoteGroup, StartError};
 use base::ProcId;
 use engine::{ContextId, Envelope, Gone, MessageId, Mode, OpId, Outcome, Source, Tag};
-use session::Hold;
+use session::{Hold, SentNow};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -333,9 +333,19 @@ impl Node {
     }
 
     /// A send in standard mode that completes within the call: see [`Core::send_now`]. False also if `data` has types.
+    #[inline(always)]
     #[must_use]
     pub fn send_now(&self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
-        data.types().is_none() && self.with(|core| core.send_now(inter, dest, tag, data))
+        if data.types().is_some() {
+            return false;
+        }
+        let mut core = self.shared.lock();
+        let sent = core.send_now(inter, dest, tag, data);
+        if sent != SentNow::Taken {
+            self.shared.carry_out(&mut core);
+        }
+        core.unlock();
+        sent != SentNow::No
     }
 
     /// Starts a receive.
@@ -344,7 +354,7 @@ impl Node {
     }
 
     /// A blocking receive whose message is here, or comes in a moment: it takes no operation. `is_there` says under the lock whether
-    /// the inter-communicator still exists, and `got` is called under the lock when the whole message is there. The error is another
+    /// the inter-communicator still exists, and `got` is called when the whole message is there. The error is another
     /// outcome, or `None`: nothing has changed, use [`Core::irecv`]. The layout has neither types nor a conversion.
     #[inline(always)]
     pub fn recv_now(

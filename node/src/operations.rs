@@ -8,23 +8,19 @@ use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
 use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
-use session::InterId;
+use session::{InterId, SentNow};
 
 impl Core {
-    /// A send in standard mode that completes at once, since its data can leave or be copied now. `false`: that is not
-    /// possible and nothing has changed; use [`Core::isend`].
+    /// A send in standard mode that completes at once, since its data can leave or be copied now. If that is not possible, use
+    /// [`Core::isend`].
     // Inlined with all that it calls, down to the lane's memory: nothing in between has to be a value of its own.
     #[inline(always)]
-    pub fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
+    pub(crate) fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> SentNow {
         let to = (self.session.ctx_with(inter, Source::Rank(dest)), dest, tag);
         let pack = |at: u64, to: &mut [u8]| {
             data.pack(at, to);
         };
-        let sent = self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body), || data.run());
-        if self.session.has_actions() {
-            self.act();
-        }
-        sent
+        self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body), || data.run())
     }
 
     /// Starts a send. `dest` is a rank in the remote group. On an inter-communicator that was closed, the outcome is
@@ -138,7 +134,9 @@ impl Core {
         let outcome = self.session.engine.end_now();
         self.session.mem.set_now(None);
         // The message may have given credit back.
-        self.settle();
+        if !self.session.is_settled() {
+            self.settle();
+        }
         (outcome, found)
     }
 

@@ -115,6 +115,7 @@ impl Core {
     #[inline]
     pub(crate) fn read(&mut self, i: usize) -> bool {
         let got = self.session.receive(i);
+        self.pace.stirred |= !got.plain;
         if got.dead {
             let now = self.now();
             self.session.lane_died(i, now);

@@ -41,7 +41,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_, Core> {
         assert!(!forked(), "mpi_connect: a forked child cannot use the connections of its parent");
         self.core.lock()
@@ -64,11 +64,17 @@ impl Shared {
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         let mut core = self.lock();
         let out = f(&mut core);
+        self.carry_out(&mut core);
+        out
+    }
+
+    /// Carries out what a call has led to, before the lock is given back.
+    #[inline(always)]
+    pub(crate) fn carry_out(&self, core: &mut Core) {
         if core.session.has_actions() {
             core.act();
         }
-        self.wake_if_needed(&core);
-        out
+        self.wake_if_needed(core);
     }
 }
 
@@ -122,6 +128,10 @@ impl Shared {
     /// Wakes the other waiting threads. A round has found something, which may be what they wait for; or a thread ends
     /// its wait, and another one has to sleep on the descriptors in its place.
     pub(crate) fn tell(&self, lock: &Core) {
+        // Who follows waits, and waits from before it reads the count.
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         add(&self.found, lock);
         if self.followers.load(Ordering::Relaxed) > 0 {
             // A follower that has not gone to sleep yet is waited for.

@@ -320,9 +320,12 @@ pub(crate) fn recv_now(
         if !core.session.is_settled() {
             settle(shared, &mut core);
         }
+        core.unlock();
         return Ok(());
     }
-    match look_for(shared, &mut core, (inter, source, tag), data()) {
+    let outcome = look_for(shared, &mut core, (inter, source, tag), data());
+    core.unlock();
+    match outcome {
         Some(Outcome::Received(envelope)) => {
             got(envelope);
             Ok(())
@@ -350,7 +353,9 @@ fn look_for(
     if found {
         shared.tell(core);
     }
-    shared.wake_if_needed(core);
+    if outcome.is_none() || std::mem::take(&mut core.pace.stirred) {
+        shared.wake_if_needed(core);
+    }
     outcome
 }
 

@@ -72,4 +72,4 @@ pub use state::inters::InterId;
 pub use state::pair::{Agreed, Asks, NewLane, Pair, PathRef, Up};
 pub use state::talk::Called;
 pub use state::{Own, Session};
-pub use traffic::Received;
+pub use traffic::{Received, SentNow};

@@ -13,7 +13,7 @@ use base::bytes::Malformed;
 use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
 use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind};
-use wire::lane::{Event, Lane, Payload, Sent, Sink};
+use wire::lane::{Body, Event, Lane, Payload, Sent, Sink};
 
 /// The bytes that are read from one lane before the next one gets its turn.
 pub(crate) const BUDGET: usize = 1 << 20;
@@ -32,6 +32,20 @@ pub struct Received {
     pub bytes: usize,
     /// The lane is dead: report it to [`Session::lane_died`].
     pub dead: bool,
+    /// No more has happened than that messages came: nothing is to be written for them, and no time limit has begun.
+    pub plain: bool,
+}
+
+/// What became of a message that was to be sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum SentNow {
+    /// Nothing has changed: begin an operation.
+    No,
+    /// The lane has it, and nothing else has changed.
+    Taken,
+    /// The path has it.
+    Kept,
 }
 
 impl<L: Lane<M>, M: Memory> Session<L, M> {
@@ -39,7 +53,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Reads what has come on a pair's lanes, up to some 1 MiB, and hands it to the engine.
     pub fn receive(&mut self, i: usize) -> Received {
-        let nothing = Received { bytes: 0, dead: false };
+        let nothing = Received { bytes: 0, dead: false, plain: true };
         let Some(mut pair) = self.pairs.get_mut(i) else { return nothing };
         let mut left = 0;
         if !pair.leaving.is_empty() {
@@ -59,6 +73,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let event = up.lane.event();
         // Where both sides go away at a time, the other one has still to hear that it was heard.
         let dead = event == Some(Event::Dead) || words.heard && !words.away && !pair.path.has_word();
+        let is_plain = !words.other && !pair.backlogged && left == 0;
+        if is_plain && event.is_none() && !self.engine.has_trouble() {
+            return Received { bytes, dead, plain: true };
+        }
         if !dead && bytes > 0 && (pair.backlogged || pair.path.has_tx(generation) || !pair.leaving.is_empty()) {
             // An acknowledgement may be due, or may have made room.
             self.mark(i);
@@ -78,7 +96,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             Some(Event::Writable) => self.mark(i),
             _ => (),
         }
-        Received { bytes, dead }
+        Received { bytes, dead, plain: false }
     }
 
     /// Whether [`Session::receive`] would find nothing, as far as the lane of this pair tells that at little cost.
@@ -316,7 +334,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
 
     /// Sends a message in standard mode, to the rank and with the tag in `to`, if it is small enough to be complete at
     /// once: no operation is needed. `pack` writes the data into the lane's memory, or else `read` appends it to a copy
-    /// that the path keeps; `run` is where the data is, if that is contiguous. `size` is in bytes. `false`: nothing has changed, begin an operation.
+    /// that the path keeps; `run` is where the data is, if that is contiguous. `size` is in bytes.
     #[inline(always)]
     pub fn send_now<'a>(
         &mut self,
@@ -325,28 +343,41 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         pack: impl Fn(u64, &mut [u8]),
         read: impl FnOnce(usize, &mut Vec<u8>),
         run: impl FnOnce() -> Option<&'a [u8]>,
-    ) -> bool {
+    ) -> SentNow {
         let (ctx, dest, tag) = to;
-        let Some((peer, head)) = self.engine.start_eager(ctx, dest, tag, size, Mode::Standard) else { return false };
+        let Some((peer, head)) = self.engine.start_eager(ctx, dest, tag, size, Mode::Standard) else {
+            return SentNow::No;
+        };
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
-        if let Link::Up(up) = &mut pair.link {
-            let mut fill = |at: usize, to: &mut [u8]| match at.checked_sub(EagerHead::BYTES) {
-                Some(at) => pack(at as u64, to),
-                None => {
-                    if let Some((first, rest)) = to.split_first_chunk_mut() {
-                        head.write(first);
-                        pack(0, rest);
-                    }
-                }
-            };
-            if pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, &mut fill) {
-                up.lane.flush(&self.mem);
-                return true;
-            }
-            let len = EagerHead::BYTES + size;
+        if let Link::Up(up) = &mut pair.link
+            && pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, EagerBody(&head, &pack))
+        {
+            up.lane.flush(&self.mem);
+            return SentNow::Taken;
+        }
+        self.send_begun(i, &head, size, (&pack, read, run));
+        SentNow::Kept
+    }
+
+    /// Sends a message of `size` bytes whose credit is spent, on a lane that may lose it or that is still to come.
+    #[inline(never)]
+    fn send_begun<'a>(
+        &mut self,
+        i: usize,
+        head: &EagerHead,
+        size: usize,
+        (pack, read, run): (
+            &impl Fn(u64, &mut [u8]),
+            impl FnOnce(usize, &mut Vec<u8>),
+            impl FnOnce() -> Option<&'a [u8]>,
+        ),
+    ) {
+        let len = EagerHead::BYTES + size;
+        if self.pairs[i].lane().is_some() {
             let sent = if size <= AHEAD {
-                self.send_ahead(i, len, |lane, _, header| lane.try_send_with(header, &mut fill))
+                let mut body = EagerBody(head, pack);
+                self.send_ahead(i, len, |lane, _, header| lane.try_send_with(header, &mut |at, to| body.fill(at, to)))
             } else if let Some(data) = run() {
                 let head = head.bytes();
                 self.send_ahead(i, len, |lane, mem, header| lane.try_send(mem, header, Payload::Joined(&head, data)))
@@ -362,11 +393,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 if !done || !self.is_written(i) {
                     self.write(i);
                 }
-                return true;
+                return;
             }
         }
         let pair = &mut self.pairs[i];
-        let mut body = pair.path.spare(EagerHead::BYTES + size);
+        let mut body = pair.path.spare(len);
         body.extend_from_slice(&head.bytes());
         read(size, &mut body);
         pair.path.send(body);
@@ -376,7 +407,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             }
             self.write(i);
         }
-        true
     }
 
     /// Hands a body to a lane that may lose it, before it is kept: so the other side has it sooner. Credit that has waited for a message goes
@@ -433,9 +463,30 @@ struct Upward<'a, M> {
     words: Words,
 }
 
+/// The head of an eager message, and what writes its data.
+struct EagerBody<'a, P>(&'a EagerHead, &'a P);
+
+impl<P: Fn(u64, &mut [u8])> Body for EagerBody<'_, P> {
+    #[inline(always)]
+    fn fill(&mut self, at: usize, to: &mut [u8]) {
+        let EagerBody(head, pack) = self;
+        match at.checked_sub(EagerHead::BYTES) {
+            Some(at) => pack(at as u64, to),
+            None => {
+                if let Some((first, rest)) = to.split_first_chunk_mut() {
+                    head.write(first);
+                    pack(0, rest);
+                }
+            }
+        }
+    }
+}
+
 /// The last words of the other side on a lane.
 #[derive(Clone, Copy, Default)]
 struct Words {
+    /// Something that is no message, or a message that is to be acknowledged.
+    other: bool,
     /// It goes away.
     away: bool,
     /// It has heard that this side does.
@@ -455,9 +506,16 @@ impl<M: Memory> Sink for Upward<'_, M> {
             let len = payload.len() as u32;
             return self.on_frame(&Header { len, kind: Kind::Msg, ack_now, a: sequence, b: 0, ..*common }, payload);
         }
+        self.words.other |= ack_now;
         self.engine.on_message(self.mem, self.peer, payload)?;
         self.path.delivered(ack_now);
         Ok(())
+    }
+
+    /// A receive without an operation has its message: its caller goes on before anything else is read.
+    #[inline(always)]
+    fn is_content(&self) -> bool {
+        self.engine.has_received_now()
     }
 
     #[inline(never)]
@@ -470,6 +528,7 @@ impl<M: Memory> Sink for Upward<'_, M> {
     #[inline(never)]
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        self.words.other = true;
         match self.path.on_frame(header, payload, |body| engine.on_message(mem, peer, body))? {
             Seen::Away => self.words.away = true,
             Seen::Heard => self.words.heard = true,

@@ -1382,7 +1382,8 @@ fn credit_goes_with_a_message() {
             let data = [3; 5000];
             let pack = |at: u64, to: &mut [u8]| to.copy_from_slice(&data[at as usize..][..to.len()]);
             let copy = |len: usize, to: &mut Vec<u8>| to.extend_from_slice(&data[..len]);
-            assert!(desk.session.send_now((ctx, 0, 2), 5000, pack, copy, || Some(&data)));
+            let sent = desk.session.send_now((ctx, 0, 2), 5000, pack, copy, || Some(&data));
+            assert_eq!(sent, session::SentNow::Kept);
             assert_eq!(read(&mut theirs), [CREDIT, EAGER]);
         }
         desk.session.send_credit();

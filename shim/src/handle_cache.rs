@@ -76,11 +76,16 @@ impl<const WORDS: usize> HandleCache<WORDS> {
     pub fn get(&self, handle: Handle) -> Option<[u64; WORDS]> {
         let place = self.place(handle);
         let version = place.version.load(Ordering::Acquire);
-        let found = place.handle.load(Ordering::Relaxed);
+        if place.handle.load(Ordering::Relaxed) != handle {
+            return None;
+        }
         let words = std::array::from_fn(|i| place.words[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        let whole = version & 1 == 0 && place.version.load(Ordering::Relaxed) == version;
-        (whole && found == handle).then_some(words)
+        // An odd version is never seen again with its lowest bit cleared: it goes on to the next even one.
+        if place.version.load(Ordering::Relaxed) != version & !1 {
+            return None;
+        }
+        Some(words)
     }
 
     pub fn put(&self, handle: Handle, words: [u64; WORDS]) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trust::Trust;
 use wire::frame::Header;
-use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Body, Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink, Unread};
 use wire::{About, Contact, HelloAck, Place, TransportId};
 
 /// The transports that `MPI_CONNECT_LANES` allows: one bit for each index in [`ALL`].
@@ -413,11 +413,11 @@ impl<M: Memory> Lane<M> for AnyLane {
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(usize, &mut [u8])) -> Sent {
+    fn try_send_by(&mut self, header: impl FnOnce() -> Header, mut body: impl Body) -> Sent {
         match self {
-            AnyLane::Shm(lane) => Lane::<M>::try_send_by(lane, header, fill),
-            // Once for all others, so that what `fill` does is not written out for each.
-            other => Lane::<M>::try_send_with(other, header, &mut fill),
+            AnyLane::Shm(lane) => Lane::<M>::try_send_by(lane, header, body),
+            // Once for all others, so that what `body` does is not written out for each.
+            other => Lane::<M>::try_send_with(other, &header(), &mut |at, to| body.fill(at, to)),
         }
     }
 

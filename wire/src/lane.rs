@@ -144,6 +144,12 @@ pub trait Sink {
         self.on_frame(&Header { len, kind: Kind::Msg, ack_now, a: sequence, b: 0, ..*common }, payload)
     }
 
+    /// Whether it has what it is read for, and the rest of what has come may lie where it is until the next poll.
+    #[inline(always)]
+    fn is_content(&self) -> bool {
+        false
+    }
+
     /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
     /// several times, with more bytes each time, or never.
     fn on_part(&mut self, _common: &Header, _sequence: u64, _part: &[u8], _total: u64) {}
@@ -186,6 +192,19 @@ pub trait Sink {
 /// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in order.
 pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
 
+/// The same as a trait, so that it can be inlined wherever it is called, as no closure can be made to be.
+pub trait Body {
+    /// Writes the bytes from `at` on.
+    fn fill(&mut self, at: usize, to: &mut [u8]);
+}
+
+impl<F: FnMut(usize, &mut [u8])> Body for F {
+    #[inline(always)]
+    fn fill(&mut self, at: usize, to: &mut [u8]) {
+        self(at, to);
+    }
+}
+
 /// One lane. No call blocks.
 pub trait Lane<M: Memory> {
     /// What the lane guarantees and what it can do.
@@ -202,12 +221,13 @@ pub trait Lane<M: Memory> {
     /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
     /// `fill` is called if the frame is taken, and not otherwise.
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent;
-    /// As [`Lane::try_send_with`]. A lane whose frames go faster than a virtual call for each of them is worth has this for itself.
-    fn try_send_by(&mut self, header: &Header, mut fill: impl FnMut(usize, &mut [u8])) -> Sent
+    /// As [`Lane::try_send_with`]. A lane whose frames go faster than a virtual call for each of them is worth has this for itself, and
+    /// makes of the header only what it needs.
+    fn try_send_by(&mut self, header: impl FnOnce() -> Header, mut body: impl Body) -> Sent
     where
         Self: Sized,
     {
-        self.try_send_with(header, &mut fill)
+        self.try_send_with(&header(), &mut |at, to| body.fill(at, to))
     }
     /// Goes on writing what was taken, and returns whether all is written. The caller has to call it after a round of
     /// sends, since the lane may tell the other side of new frames only then.

@@ -11,6 +11,7 @@
 
 mod list;
 mod posted;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod unexpected;

@@ -1,10 +1,10 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
+use super::queue::Queue;
 use super::{ANY_SOURCE, CLASSES, Entries, FEW, Key, Lists, MANY, OLDEST, fits, used, used_mut};
 use crate::types::{Source, Tag};
 use serde::{Deserialize, Serialize, Serializer};
-use std::collections::VecDeque;
 
 /// The link of the list of all receives.
 const ALL: usize = 0;
@@ -39,10 +39,10 @@ struct Entry {
 
 /// The posted receives of one inter-communicator.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(from = "VecDeque<Receive>")]
+#[serde(from = "Vec<Receive>")]
 pub(crate) struct Posted {
     /// All receives, while they are few.
-    few: VecDeque<Receive>,
+    few: Queue<Receive>,
     /// Made when they are many for the first time.
     many: Option<Box<Many>>,
 }
@@ -69,9 +69,9 @@ impl Serialize for Posted {
     }
 }
 
-impl From<VecDeque<Receive>> for Posted {
-    fn from(few: VecDeque<Receive>) -> Posted {
-        Posted { few, ..Posted::default() }
+impl From<Vec<Receive>> for Posted {
+    fn from(few: Vec<Receive>) -> Posted {
+        Posted { few: few.into(), ..Posted::default() }
     }
 }
 
@@ -81,7 +81,7 @@ impl Posted {
     #[inline(always)]
     pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.many.is_none() && self.few.len() < MANY {
-            self.few.push_back(receive);
+            self.few.push(receive);
         } else {
             self.push_later(receive, placed);
         }
@@ -90,11 +90,11 @@ impl Posted {
     #[inline(never)]
     fn push_later(&mut self, receive: Receive, mut placed: impl FnMut(u64, u32)) {
         if used(&self.many).is_none() && self.few.len() < MANY {
-            return self.few.push_back(receive);
+            return self.few.push(receive);
         }
         let many = self.many.get_or_insert_default();
-        self.few.push_back(receive);
-        for receive in self.few.drain(..) {
+        self.few.push(receive);
+        for receive in self.few.drain() {
             placed(receive.op, many.push(receive));
         }
     }
@@ -107,7 +107,9 @@ impl Posted {
         }
         let first = self.few.front()?;
         if fits(first.source, first.tag, source, tag) {
-            return self.few.pop_front().map(|Receive { op, capacity, .. }| (op, capacity));
+            let Receive { op, capacity, .. } = *first;
+            self.few.pop_front();
+            return Some((op, capacity));
         }
         self.take_later(source, tag)
     }
@@ -137,7 +139,7 @@ impl Posted {
     #[inline(never)]
     fn take_later(&mut self, source: u32, tag: i64) -> Option<(u64, u64)> {
         let at = self.few.iter().position(|r| fits(r.source, r.tag, source, tag))?;
-        let Receive { op, capacity, .. } = self.few.remove(at)?;
+        let Receive { op, capacity, .. } = self.few.remove(at);
         Some((op, capacity))
     }
 
@@ -164,7 +166,7 @@ impl Posted {
         let receive = many.delist(at);
         if many.nodes.len() <= FEW {
             while let Some(at) = many.all.first() {
-                self.few.push_back(many.delist(at));
+                self.few.push(many.delist(at));
             }
             many.nodes.reset();
         }

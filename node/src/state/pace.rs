@@ -21,6 +21,8 @@ pub(crate) struct Pace {
     pub sleepers: usize,
     /// Calls since the last round.
     pub without_round: u32,
+    /// Something else than plain messages has come, or was carried out: a time limit may have begun.
+    pub stirred: bool,
     /// Whether a waiting thread may spin and yield.
     pub crowd: Crowd,
     /// Scratch memory for the events of a round.
@@ -36,6 +38,7 @@ impl Default for Pace {
             busy: Vec::new(),
             sleepers: 0,
             without_round: 0,
+            stirred: false,
             crowd: Crowd::default(),
             events: Vec::new(),
             poked: None,

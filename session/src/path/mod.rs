@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) use tx::BulkTx;
 use tx::TxHalf;
 use wire::frame::{AWAY, HEARD, Header, Kind, older};
-use wire::lane::{Caps, Lane, Payload, Sent, Unread};
+use wire::lane::{Body, Caps, Lane, Payload, Sent, Unread};
 
 /// The next frame for a lane.
 #[derive(Debug)]
@@ -526,21 +526,15 @@ impl Path {
         }
     }
 
-    /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention: `fill`
-    /// writes it in place. Flush the lane afterwards. `false`: nothing has happened, use [`Path::send`].
+    /// Sends a first-class body of `len` bytes at once, if no other waits and the active lane needs no retention; it is
+    /// written in place. Flush the lane afterwards. `false`: nothing has happened, use [`Path::send`].
     #[inline(always)]
-    pub(crate) fn send_now<M: Memory>(
-        &mut self,
-        lane: &mut impl Lane<M>,
-        len: usize,
-        fill: impl FnMut(usize, &mut [u8]),
-    ) -> bool {
+    pub(crate) fn send_now<M: Memory>(&mut self, lane: &mut impl Lane<M>, len: usize, body: impl Body) -> bool {
         let Some(Active { generation, .. }) = self.active else { return false };
         if !self.out.retained.is_empty() || self.keeps(generation) {
             return false;
         }
-        let header = self.next_msg(generation, len);
-        let taken = lane.try_send_by(&header, fill) == Sent::Taken;
+        let taken = lane.try_send_by(|| self.next_msg(generation, len), body) == Sent::Taken;
         if taken {
             self.out.handed_over_directly();
         }

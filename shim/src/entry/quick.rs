@@ -212,9 +212,9 @@ pub(super) fn exchange(
 
 // ------------------------------------------------------------------------------------------- the node's part, once for all
 
-#[inline(never)]
+#[inline(always)]
 fn send_now(node: &Node, inter: InterId, to: To, data: Run) -> bool {
-    node.with(move |core| core.send_now(inter, to.rank, to.tag, &data.layout()))
+    node.send_now(inter, to.rank, to.tag, &data.layout())
 }
 
 /// A blocking send that may have to wait.
@@ -254,7 +254,7 @@ fn begin_send(
     })
 }
 
-#[inline(never)]
+#[inline(always)]
 fn receive(node: &Node, receive: &Receive, status: usize) -> Answer {
     let Receive { place, inter, from: From { source, tag }, .. } = *receive;
     let got = |envelope| write(&envelope, status);
@@ -289,7 +289,7 @@ fn receive_waiting(node: &Node, receive: &Receive, status: usize) -> Answer {
     Some(left.map_or(0, |left| finish(node, left, (receive.call, Peer::From(receive.from.source), status))))
 }
 
-#[inline(never)]
+#[inline(always)]
 fn begin_receive(node: &Node, receive: &Receive) -> Option<u64> {
     node.with(|core| {
         request::begin(core, receive.place, receive.call, Peer::From(receive.from.source), |core| receive.begin(core))

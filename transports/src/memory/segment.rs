@@ -24,6 +24,7 @@ const WORD: usize = size_of::<u64>();
 pub(crate) struct Segment {
     at: NonNull<u8>,
     len: usize,
+    words: usize,
 }
 
 // SAFETY: the mapping belongs to no thread, and all access to it goes through `SegmentView`.
@@ -56,7 +57,7 @@ impl Segment {
         // SAFETY: a new mapping, at an address that the kernel chooses.
         let at =
             unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)? };
-        let segment = Segment { at: at.cast(), len };
+        let segment = Segment { at: at.cast(), len, words: len / WORD };
         // SAFETY: the mapping is ours. A forked child does not get it, and nothing of this library runs there.
         unsafe { madvise(at, len, MmapAdvise::MADV_DONTFORK)? };
         Ok(segment)
@@ -65,7 +66,7 @@ impl Segment {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         // One comparison: what is no multiple of 8 has its lowest bits on top.
-        assert!(at.rotate_right(WORD.trailing_zeros()) < self.len / WORD);
+        assert!(at.rotate_right(WORD.trailing_zeros()) < self.words);
         // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one.
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }

@@ -20,7 +20,7 @@ use base::{BufId, Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::frame::{Header, Kind, MAX_PAYLOAD};
 use wire::lane::Death;
-use wire::lane::{Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
+use wire::lane::{Body, Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 
 /// The bytes of a piece of bulk: one side reads a piece while the other writes the next. The first piece of a message is short, so that
 /// the other side begins soon, and each further one as long as all before it, up to the longest.
@@ -92,7 +92,8 @@ impl Outbound {
     #[cold]
     #[inline(never)]
     fn begin(&mut self, memory: &Segment, sequence: u64) -> bool {
-        let begun = self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_, _| ());
+        let begun =
+            self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_: usize, _: &mut [u8]| ());
         if begun {
             (self.next, self.first) = (sequence, sequence);
         }
@@ -197,7 +198,7 @@ impl ShmLane {
 
     /// Publishes a frame. Returns whether there was room.
     #[inline(always)]
-    fn put(&mut self, header: &Header, fill: impl FnMut(usize, &mut [u8])) -> bool {
+    fn put(&mut self, header: &Header, body: impl Body) -> bool {
         let memory = &self.parts.memory;
         let mut frame = Frame::new(header.kind as u8 | if header.ack_now { ACK_NOW } else { 0 });
         let fields = match header.kind {
@@ -226,7 +227,7 @@ impl ShmLane {
             self.consider_wide();
         }
         let memory = &self.parts.memory;
-        if !self.out.ring.push(memory, frame, fields, len, fill) {
+        if !self.out.ring.push(memory, frame, fields, len, body) {
             return false;
         }
         if header.kind == Kind::Msg {
@@ -289,7 +290,7 @@ impl ShmLane {
         }
     }
 
-    /// Delivers frames of about `budget` bytes. Returns the number of bytes, and whether no frame is left.
+    /// Delivers frames of about `budget` bytes, or until the sink is content. Returns the number of bytes, and whether no frame is left.
     // Inlined, so that a sink whose type is known takes a message without a call in between.
     #[inline(always)]
     fn deliver<S: Sink + ?Sized>(&mut self, sink: &mut S, budget: usize) -> (usize, bool) {
@@ -311,7 +312,12 @@ impl ShmLane {
             });
             match taken {
                 Ok(Popped::Nothing) => return (read, true),
-                Ok(Popped::Frame(n)) => read += n,
+                Ok(Popped::Frame(n)) => {
+                    read += n;
+                    if sink.is_content() {
+                        break;
+                    }
+                }
                 // All frames before this one are consumed, so there is room now.
                 Ok(Popped::Asked) => self.ring(),
                 Err(Malformed) => {
@@ -417,7 +423,7 @@ impl<M: Memory> Lane<M> for ShmLane {
         }
         match payload {
             Payload::Bytes(bytes) => {
-                let taken = self.put(header, |at, to| to.copy_from_slice(&bytes[at..][..to.len()]));
+                let taken = self.put(header, |at: usize, to: &mut [u8]| to.copy_from_slice(&bytes[at..][..to.len()]));
                 self.done(taken)
             }
             Payload::Joined(head, rest) => {
@@ -437,15 +443,15 @@ impl<M: Memory> Lane<M> for ShmLane {
     }
 
     fn try_send_with(&mut self, header: &Header, fill: &mut Fill<'_>) -> Sent {
-        Lane::<M>::try_send_by(self, header, fill)
+        Lane::<M>::try_send_by(self, || *header, fill)
     }
 
     #[inline(always)]
-    fn try_send_by(&mut self, header: &Header, fill: impl FnMut(usize, &mut [u8])) -> Sent {
+    fn try_send_by(&mut self, header: impl FnOnce() -> Header, body: impl Body) -> Sent {
         if !self.takes() {
             return self.refuse();
         }
-        let taken = self.put(header, fill);
+        let taken = self.put(&header(), body);
         self.done(taken)
     }
 

@@ -33,7 +33,7 @@ fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
 }
 
 fn push(producer: &mut Producer, lane: &Modelled, i: u8, len: usize) -> bool {
-    producer.push(lane, Frame { tag: 1, fields: [u64::from(i), 0] }, 1, len, |_, to| to.fill(i))
+    producer.push(lane, Frame { tag: 1, fields: [u64::from(i), 0] }, 1, len, |_: usize, to: &mut [u8]| to.fill(i))
 }
 
 fn pop(consumer: &mut Consumer, lane: &Modelled) -> Popped<(u64, Vec<u8>)> {

@@ -18,6 +18,7 @@ use base::protocol::shared::{ACK_NOW, FAR, FIELDS, LAP, LEAD, PART, QUESTION as 
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use wire::lane::Body;
 
 const WORD: usize = 8;
 /// The bytes of a slot beside its word.
@@ -102,10 +103,33 @@ impl Plan {
         self.slots_at + (n & (self.slots - 1)) as usize * SLOT
     }
 
-    /// The lap in the word of the slot with number `n`. It is not 0, so memory that was never written has no lap.
-    fn lap(&self, n: u64) -> u64 {
-        // A division would take most of the time of a look that finds nothing.
-        ((n >> self.slots.trailing_zeros()) + 1) << LAP
+    fn end(&self) -> usize {
+        self.slots_at + self.slots as usize * SLOT
+    }
+}
+
+/// How far one side is: the number of its next frame, the slot for it, and the lap in the slot's word. A first lap is not 0, so memory
+/// that was never written has no lap.
+#[derive(Clone, Copy)]
+struct Next {
+    n: u64,
+    slot: usize,
+    lap: u64,
+}
+
+impl Next {
+    fn first(plan: &Plan) -> Next {
+        Next { n: 0, slot: plan.slots_at, lap: 1 << LAP }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, plan: &Plan) {
+        self.n += 1;
+        self.slot += SLOT;
+        if self.slot == plan.end() {
+            self.slot = plan.slots_at;
+            self.lap = self.lap.wrapping_add(1 << LAP);
+        }
     }
 }
 
@@ -161,7 +185,7 @@ fn open_other<G: SegmentView>(
 
 pub(super) struct Producer {
     plan: Plan,
-    tail: u64,
+    tail: Next,
     /// The consumer's index when it was last read.
     head: u64,
     payload: PayloadRing,
@@ -177,8 +201,8 @@ pub(super) struct Producer {
 impl Producer {
     pub(super) fn new(plan: Plan) -> Producer {
         Producer {
+            tail: Next::first(&plan),
             plan,
-            tail: 0,
             head: 0,
             payload: PayloadRing::new(plan.data, plan.low),
             distance: Distance::new(),
@@ -195,7 +219,7 @@ impl Producer {
         view.populate(self.plan.data_at, self.plan.data);
     }
 
-    /// Publishes one frame with the first `fields` of its fields and a body that `fill` writes. Returns whether there was room.
+    /// Publishes one frame with the first `fields` of its fields and a body of `len` bytes. Returns whether there was room.
     #[inline(always)]
     pub(super) fn push<G: SegmentView>(
         &mut self,
@@ -203,40 +227,40 @@ impl Producer {
         frame: Frame,
         fields: usize,
         len: usize,
-        mut fill: impl FnMut(usize, &mut [u8]),
+        mut body: impl Body,
     ) -> bool {
-        if self.tail - self.head >= self.plan.slots - SPARE {
+        if self.tail.n - self.head >= self.plan.slots - SPARE {
             self.look(view);
-            if self.tail - self.head >= self.plan.slots - SPARE {
+            if self.tail.n - self.head >= self.plan.slots - SPARE {
                 self.stuck = true;
                 return false;
             }
         }
-        let slot = self.plan.slot(self.tail);
+        let slot = self.tail.slot;
         let mut word = len as u64 | (fields as u64) << FIELDS;
         let at = if len <= BODY - WORD * fields {
             slot + WORD * (fields + 1)
         } else {
-            let (region, lead) = (self.region(&frame, len), lead(frame.tag));
+            let (region, lead) = (self.region(frame, len), lead(frame.tag));
             let Some(start) = self.find(view, lead + len, region) else {
                 self.stuck = true;
                 return false;
             };
             let parts = self.parts(len, frame.tag);
-            let own = self.tail + parts as u64 - 1;
+            let own = self.tail.n + parts as u64 - 1;
             self.payload.take(own, start, lead + len, region == Region::Wide);
             word |= 1 << FAR | u64::from(start) << START;
             if parts > 1 {
-                return self.push_in_parts(view, (word, &frame, fields), (start, len, parts), fill);
+                return self.push_in_parts(view, (word, frame, fields), (start, len, parts), body);
             }
             self.plan.data_at + start as usize * UNIT + lead
         };
         if len > 0 {
             // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, and
             // it learns of the new one by the word that is written below.
-            unsafe { view.write(at, len, |to| fill(0, to)) };
+            unsafe { view.write(at, len, |to| body.fill(0, to)) };
         }
-        self.publish(view, slot, word, &frame, fields);
+        self.publish(view, slot, word, frame, fields);
         self.stuck = false;
         true
     }
@@ -245,7 +269,7 @@ impl Producer {
     fn parts(&self, len: usize, tag: u8) -> usize {
         let InParts { bytes, least, most } = if self.distance.is_near() { self.plan.near } else { self.plan.far };
         let parts = (len / bytes).min(PARTS).max(len / most);
-        let is_room = self.tail - self.head + (parts as u64) < self.plan.slots - SPARE;
+        let is_room = self.tail.n - self.head + (parts as u64) < self.plan.slots - SPARE;
         if parts >= least && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
     }
 
@@ -254,9 +278,9 @@ impl Producer {
     fn push_in_parts<G: SegmentView>(
         &mut self,
         view: &G,
-        (word, frame, fields): (u64, &Frame, usize),
+        (word, frame, fields): (u64, Frame, usize),
         (start, len, parts): (u32, usize, usize),
-        mut fill: impl FnMut(usize, &mut [u8]),
+        mut body: impl Body,
     ) -> bool {
         let at = self.plan.data_at + start as usize * UNIT + LEAD;
         let part = (len / parts).next_multiple_of(UNIT);
@@ -264,14 +288,14 @@ impl Producer {
         for n in 1..=parts {
             let end = if n == parts { len } else { n * part - LEAD };
             // SAFETY: as in [`Producer::push`]; what was announced before is not written again.
-            unsafe { view.write(at + done, end - done, |to| fill(done, to)) };
+            unsafe { view.write(at + done, end - done, |to| body.fill(done, to)) };
             done = end;
             if n < parts {
                 let so_far = 1 << FAR | u64::from(start) << START | 1 << FIELDS | end as u64;
-                self.publish(view, self.plan.slot(self.tail), so_far, &Frame { tag: PART, fields: [len as u64, 0] }, 1);
+                self.publish(view, self.tail.slot, so_far, Frame { tag: PART, fields: [len as u64, 0] }, 1);
             }
         }
-        self.publish(view, self.plan.slot(self.tail), word, frame, fields);
+        self.publish(view, self.tail.slot, word, frame, fields);
         self.stuck = false;
         true
     }
@@ -281,7 +305,7 @@ impl Producer {
         self.wide
     }
 
-    fn region(&self, frame: &Frame, len: usize) -> Region {
+    fn region(&self, frame: Frame, len: usize) -> Region {
         match frame.tag & !ACK_NOW {
             BULK if frame.fields[1] >= VAST && len <= self.plan.low => Region::Near,
             _ if self.wide && len > NARROW => Region::Wide,
@@ -301,19 +325,19 @@ impl Producer {
     }
 
     #[inline(always)]
-    fn publish<G: SegmentView>(&mut self, view: &G, slot: usize, word: u64, frame: &Frame, fields: usize) {
+    fn publish<G: SegmentView>(&mut self, view: &G, slot: usize, word: u64, frame: Frame, fields: usize) {
         for (i, field) in frame.fields[..fields].iter().enumerate() {
             view.store(slot + WORD * (i + 1), *field, Relaxed);
         }
-        view.store(slot, word | u64::from(frame.tag) << TAG | self.plan.lap(self.tail), Release);
-        self.tail += 1;
+        view.store(slot, word | u64::from(frame.tag) << TAG | self.tail.lap, Release);
+        self.tail.step(&self.plan);
     }
 
     /// Reads the consumer's index.
     fn look<G: SegmentView>(&mut self, view: &G) {
         let head = self.distance.load(self.head, || view.load(self.plan.index, Acquire));
         // An index that cannot be is ignored.
-        if (self.head..=self.tail).contains(&head) {
+        if (self.head..=self.tail.n).contains(&head) {
             self.head = head;
             self.payload.free(head);
         }
@@ -321,7 +345,7 @@ impl Producer {
 
     /// Whether the consumer has consumed all that was published.
     pub(super) fn is_read<G: SegmentView>(&self, view: &G) -> bool {
-        view.load(self.plan.index, Acquire) == self.tail
+        view.load(self.plan.index, Acquire) == self.tail.n
     }
 
     /// Whether the last push found no room, and the consumer has consumed nothing since.
@@ -335,16 +359,16 @@ impl Producer {
         if self.asked > self.head {
             return false;
         }
-        let slot = self.plan.slot(self.tail);
-        self.publish(view, slot, 0, &Frame::new(ASK), 0);
-        self.asked = self.tail;
+        let slot = self.tail.slot;
+        self.publish(view, slot, 0, Frame::new(ASK), 0);
+        self.asked = self.tail.n;
         true
     }
 
     /// Shows the frames that were published and that the consumer has not consumed, the oldest first.
     pub(super) fn unread<G: SegmentView>(&mut self, view: &G, mut f: impl FnMut(&Frame, &[u8])) {
         self.look(view);
-        for n in self.head..self.tail {
+        for n in self.head..self.tail.n {
             let slot = self.plan.slot(n);
             let word = view.load(slot, Acquire);
             if let Ok((frame, body)) = open(view, &self.plan, slot, word)
@@ -368,7 +392,7 @@ pub(super) enum Popped<R> {
 
 pub(super) struct Consumer {
     plan: Plan,
-    head: u64,
+    head: Next,
     /// The whole payload ring is mapped here: the producer uses all of it.
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
@@ -383,7 +407,15 @@ pub(super) struct Consumer {
 
 impl Consumer {
     pub(super) fn new(plan: Plan) -> Consumer {
-        Consumer { plan, head: 0, mapped: false, run: 0, expected: 0..0, looks: Cell::new(0), in_parts: false }
+        Consumer {
+            head: Next::first(&plan),
+            plan,
+            mapped: false,
+            run: 0,
+            expected: 0..0,
+            looks: Cell::new(0),
+            in_parts: false,
+        }
     }
 
     /// Whether a frame is there.
@@ -406,13 +438,30 @@ impl Consumer {
 
     #[inline]
     fn word<G: SegmentView>(&self, view: &G) -> Option<u64> {
-        let word = view.load(self.plan.slot(self.head), Acquire);
-        ((word ^ self.plan.lap(self.head)) >> LAP == 0).then_some(word)
+        let word = view.load(self.head.slot, Acquire);
+        ((word ^ self.head.lap) >> LAP == 0).then_some(word)
+    }
+
+    /// A body in the payload ring was found, and is read next.
+    #[inline(never)]
+    fn expect<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) {
+        let is_part = frame.tag == PART;
+        if is_part {
+            // The slot of the next part comes while this one is copied.
+            view.expect_load(self.plan.slot(self.head.n + 1));
+        }
+        let has_like = !is_part && !self.in_parts;
+        self.in_parts = is_part;
+        self.expected = if has_like { self.after(view, body) } else { 0..0 };
+        // The body is in the other processor's cache. The second of two lines is fetched together with the first.
+        let second = (body.start & !(UNIT - 1)) + UNIT;
+        if (second + 1..=second + UNIT).contains(&body.end) {
+            view.expect_load(second);
+        }
     }
 
     /// A body in the payload ring was found. Returns where the next one will lie, if it is as long and short enough to be fetched before
     /// it is known to be there.
-    #[inline(never)]
     fn after<G: SegmentView>(&mut self, view: &G, body: &Range<usize>) -> Range<usize> {
         if body.end > self.plan.data_at + self.plan.low && !self.mapped {
             // The producer uses the whole ring, so all of it will be read.
@@ -440,21 +489,17 @@ impl Consumer {
         // Only where the producer is ahead: it would have to fetch a line back that it is about to write.
         self.run = self.run.saturating_add(1);
         if self.run > RUN {
-            view.expect_load(self.plan.slot(self.head + AHEAD));
+            view.expect_load(self.plan.slot(self.head.n + AHEAD));
         }
-        let (frame, body) = open(view, &self.plan, self.plan.slot(self.head), word)?;
-        let is_part = frame.tag == PART;
-        if is_part {
-            // The slot of the next part comes while this one is copied.
-            view.expect_load(self.plan.slot(self.head + 1));
-        }
-        let has_like = body.start >= self.plan.data_at && !is_part && !self.in_parts;
-        self.in_parts = is_part;
-        self.expected = if has_like { self.after(view, &body) } else { 0..0 };
-        // The body is in the other processor's cache. The second of two lines is fetched together with the first.
-        let second = (body.start & !(UNIT - 1)) + UNIT;
-        if (second + 1..=second + UNIT).contains(&body.end) {
-            view.expect_load(second);
+        let (frame, body) = open(view, &self.plan, self.head.slot, word)?;
+        if body.start < self.plan.data_at {
+            // In the slot, whose second line is fetched together with the first.
+            (self.expected, self.in_parts) = (0..0, false);
+            if body.end > self.head.slot + UNIT {
+                view.expect_load(self.head.slot + UNIT);
+            }
+        } else {
+            self.expect(view, &frame, &body);
         }
         let out = if frame.tag == ASK {
             Popped::Asked
@@ -463,8 +508,8 @@ impl Consumer {
             // runs as the same user as we do, and could write to any memory of ours.
             Popped::Frame(unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) }?)
         };
-        self.head += 1;
-        view.store(self.plan.index, self.head, Release);
+        self.head.step(&self.plan);
+        view.store(self.plan.index, self.head.n, Release);
         Ok(out)
     }
 }
@@ -529,7 +574,7 @@ mod tests {
     fn one_who_counts_nonsense_is_not_believed() {
         let memory = memory();
         let mut producer = Producer::new(PLAN);
-        let mut push = || producer.push(&memory, Frame::new(1), 0, 1, |_, _| ());
+        let mut push = || producer.push(&memory, Frame::new(1), 0, 1, |_: usize, _: &mut [u8]| ());
         (0..7).for_each(|_| assert!(push()));
         assert!(!push());
         memory.store(PLAN.index, 8, Release);
@@ -547,7 +592,9 @@ mod tests {
         let mut laps = 0;
         // The number of the lap wraps around meanwhile.
         while laps < 480_000 {
-            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |_, to| to.fill(laps as u8)) {
+            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |_: usize, to: &mut [u8]| {
+                to.fill(laps as u8)
+            }) {
                 laps += 1;
             }
             assert!(producer.is_stuck(&memory));
@@ -568,7 +615,7 @@ mod tests {
         let data: Vec<u8> = (0..1100).map(|n| n as u8).collect();
         let mut push = |tag, len: usize| {
             let mut filled = 0;
-            assert!(producer.push(&memory, Frame::new(tag), 0, len, |at, to| {
+            assert!(producer.push(&memory, Frame::new(tag), 0, len, |at: usize, to: &mut [u8]| {
                 assert_eq!(at, filled);
                 filled += to.len();
                 to.copy_from_slice(&data[at..filled]);
@@ -601,8 +648,8 @@ mod tests {
             assert_eq!(push(3, 1100), [(3, 0, 1100)], "only a MSG has parts");
         }
         // Seven slots are in use, and so there are none for parts.
-        (0..4).for_each(|_| assert!(producer.push(&memory, Frame::new(MSG), 0, 1, |_, _| ())));
-        assert!(producer.push(&memory, Frame::new(MSG), 0, 1100, |_, _| ()));
+        (0..4).for_each(|_| assert!(producer.push(&memory, Frame::new(MSG), 0, 1, |_: usize, _: &mut [u8]| ())));
+        assert!(producer.push(&memory, Frame::new(MSG), 0, 1100, |_: usize, _: &mut [u8]| ()));
         let mut tags = Vec::new();
         while consumer.pop(&memory, |frame, _| {
             tags.push(frame.tag);
@@ -620,9 +667,10 @@ mod tests {
         let begin = unsafe { memory.read(PLAN.data_at, 0, |place| place.as_ptr().addr()) };
         let mut push = |tag, offset| {
             let mut place = None;
-            let pushed = producer.push(&memory, Frame { tag, fields: [0, offset] }, 0, 600, |at, to| {
-                place.get_or_insert(to.as_ptr().addr() - begin - at);
-            });
+            let pushed =
+                producer.push(&memory, Frame { tag, fields: [0, offset] }, 0, 600, |at: usize, to: &mut [u8]| {
+                    place.get_or_insert(to.as_ptr().addr() - begin - at);
+                });
             pushed.then_some(place.unwrap_or(0))
         };
         let mut pop = || while consumer.pop(&memory, |_, _| Ok(())) == Ok(Popped::Frame(())) {};
@@ -640,7 +688,7 @@ mod tests {
     fn what_is_objected_to_is_not_taken() {
         let memory = memory();
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
-        assert!(producer.push(&memory, Frame::new(9), 0, 1, |_, to| to.fill(4)));
+        assert!(producer.push(&memory, Frame::new(9), 0, 1, |_: usize, to: &mut [u8]| to.fill(4)));
         assert_eq!(consumer.pop(&memory, |_, _| Err::<(), _>(Malformed)), Err(Malformed));
         let mut left = Vec::new();
         producer.unread(&memory, |frame, body| left.push((frame.tag, body.to_vec())));
