@@ -15,6 +15,7 @@ pub mod log;
 pub mod looks;
 pub mod memory;
 pub mod protocol;
+pub mod queue;
 pub mod rdma;
 pub mod settings;
 pub mod shares;

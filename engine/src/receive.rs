@@ -655,13 +655,16 @@ impl Pulling {
 /// Lets a receive wait for its message in this inter-communicator, whose number is `ctx`.
 #[inline(always)]
 fn post(context: &mut Context, ops: &mut Ops, receive: Receive, ctx: Ctx) {
-    let Receive { op, source, tag, .. } = receive;
+    let Receive { op, source, tag, capacity } = receive;
     ops.set(op, || State::Posted { ctx, source, tag, place: 0 });
-    context.posted.push(receive, |op, at| {
-        if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
-            *place = at;
-        }
-    });
+    context.posted.push(
+        || Receive { op, source, tag, capacity },
+        |op, at| {
+            if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
+                *place = at;
+            }
+        },
+    );
 }
 
 /// The pieces that hold the first `size` bytes.

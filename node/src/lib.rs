@@ -60,6 +60,7 @@ pub use engine::{
 };
 pub use entered::Waits;
 pub use files;
+pub use lock::Guard;
 pub use memory::Layout;
 pub use node::Node;
 pub use servers::{Aside, Server};

@@ -52,7 +52,7 @@ struct Row {
 }
 
 /// The lock is held.
-pub(crate) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// `None`: by the bias.
     mutex: Option<MutexGuard<'a, Row>>,

@@ -7,7 +7,7 @@
 use crate::callbacks;
 use crate::checkpoints;
 use crate::control::{self, Desk};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::signal;
 use crate::state::Core;
 use crate::state::callbacks::OnHold;
@@ -128,6 +128,19 @@ impl Node {
     #[inline(always)]
     pub fn with<T>(&self, f: impl FnOnce(&mut Core) -> T) -> T {
         self.shared.with(f)
+    }
+
+    /// The lock. What follows may be inlined where no closure would be; [`Node::unlock`] carries out what it leads to.
+    #[inline(always)]
+    pub fn lock(&self) -> Guard<'_, Core> {
+        self.shared.lock()
+    }
+
+    /// Gives the lock back.
+    #[inline(always)]
+    pub fn unlock(&self, mut core: Guard<'_, Core>) {
+        self.shared.carry_out(&mut core);
+        core.unlock();
     }
 
     /// The contact record of this process: the other job's processes dial by it.

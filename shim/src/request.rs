@@ -387,15 +387,26 @@ pub fn begin(
     to: Peer,
     begin: impl FnOnce(&mut Core) -> OpId,
 ) -> Option<u64> {
-    live(core, |core, live| {
-        if !live.has_room() {
-            return None;
-        }
-        let inter = place.hold(core)?;
-        // Nothing fails from here on, so the operation may start.
-        let work = Work::Op(begin(core));
-        Some(live.put(false, Request { inter: Some(inter), work, call, to, more: None }))
-    })
+    let inter = room(core, place)?;
+    // Nothing fails from here on, so the operation may start.
+    let op = begin(core);
+    Some(put(core, inter, op, call, to))
+}
+
+/// Room for one more request, and what it holds of its inter-communicator: see [`begin`].
+#[inline(always)]
+pub fn room(core: &mut Core, place: InterRef) -> Option<Arc<Inter>> {
+    if !LIVE.with(core, |_, live| live.has_room()) {
+        return None;
+    }
+    place.hold(core)
+}
+
+/// A request for an operation, for which there is [`room`].
+#[inline(always)]
+pub fn put(core: &mut Core, inter: Arc<Inter>, op: OpId, call: &'static str, to: Peer) -> u64 {
+    let request = || Request { inter: Some(inter), work: Work::Op(op), call, to, more: None };
+    LIVE.with(core, |_, live| live.put(false, request()))
 }
 
 /// The token that is shared by all sends that completed within their call. `None`: the Fortran layer of the MPI below

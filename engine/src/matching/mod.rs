@@ -11,7 +11,6 @@
 
 mod list;
 mod posted;
-mod queue;
 #[cfg(test)]
 mod tests;
 mod unexpected;

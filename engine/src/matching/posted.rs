@@ -1,9 +1,9 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 
 use super::list::{Link, List, Nodes};
-use super::queue::Queue;
 use super::{ANY_SOURCE, CLASSES, Entries, FEW, Key, Lists, MANY, OLDEST, fits, used, used_mut};
 use crate::types::{Source, Tag};
+use base::queue::Queue;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The link of the list of all receives.
@@ -78,12 +78,13 @@ impl From<Vec<Receive>> for Posted {
 impl Posted {
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
+    // `receive` makes it where it stays.
     #[inline(always)]
-    pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
+    pub fn push(&mut self, receive: impl Fn() -> Receive, placed: impl FnMut(u64, u32)) {
         if self.many.is_none() && self.few.len() < MANY {
-            self.few.push(receive);
+            self.few.push(receive());
         } else {
-            self.push_later(receive, placed);
+            self.push_later(receive(), placed);
         }
     }
 

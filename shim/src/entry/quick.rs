@@ -291,9 +291,15 @@ fn receive_waiting(node: &Node, receive: &Receive, status: usize) -> Answer {
 
 #[inline(always)]
 fn begin_receive(node: &Node, receive: &Receive) -> Option<u64> {
-    node.with(|core| {
-        request::begin(core, receive.place, receive.call, Peer::From(receive.from.source), |core| receive.begin(core))
-    })
+    let mut core = node.lock();
+    let Some(inter) = request::room(&mut core, receive.place) else {
+        node.unlock(core);
+        return None;
+    };
+    let op = receive.begin(&mut core);
+    let token = request::put(&mut core, inter, op, receive.call, Peer::From(receive.from.source));
+    node.unlock(core);
+    Some(token)
 }
 
 /// Waits for the end of an operation, unless its outcome is given, and returns the call's result.

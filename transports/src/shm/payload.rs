@@ -3,7 +3,7 @@
 //! Used by [`super::ring::Producer`]. Invariant: a piece is contiguous, was free when it was given out, and comes back in the
 //! order in which pieces were given out. A piece is free again when its slot is consumed, so the consumer says nothing of it.
 
-use std::collections::VecDeque;
+use base::queue::Queue;
 
 /// The bytes of a unit. Positions and sizes in the ring are counted in units.
 pub(super) use base::protocol::shared::UNIT;
@@ -17,12 +17,20 @@ pub(super) struct PayloadRing {
     at: u32,
     wide_at: u32,
     /// The slot and the start of each piece in use, the oldest first.
-    held: VecDeque<(u64, u32)>,
+    held: Queue<(u64, u32)>,
 }
 
 impl PayloadRing {
     pub(super) fn new(bytes: usize, low: usize) -> PayloadRing {
-        PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, wide_at: 0, held: VecDeque::new() }
+        PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, wide_at: 0, held: Queue::default() }
+    }
+
+    /// Room for this number of bytes behind the last piece, in the part that is used first; `None`: [`PayloadRing::place`] may find some.
+    #[inline(always)]
+    pub(super) fn next(&self, bytes: usize) -> Option<u32> {
+        let units = bytes.div_ceil(UNIT) as u32;
+        let goes_on = self.held.front().is_some_and(|(_, first)| *first < self.at) && self.at + units <= self.low;
+        goes_on.then_some(self.at)
     }
 
     /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last such piece, and so through the whole ring.
@@ -55,8 +63,9 @@ impl PayloadRing {
     }
 
     /// Gives out the room that [`PayloadRing::place`] has found, for the body of `slot`.
+    #[inline(always)]
     pub(super) fn take(&mut self, slot: u64, start: u32, bytes: usize, wide: bool) {
-        self.held.push_back((slot, start));
+        self.held.push((slot, start));
         self.at = start + bytes.div_ceil(UNIT) as u32;
         if wide {
             self.wide_at = self.at;
@@ -74,6 +83,7 @@ impl PayloadRing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
 
     #[test]
     fn begins_anew_when_all_is_free() {
@@ -149,6 +159,9 @@ mod tests {
             let bytes = 1 + roll(most * UNIT as u64) as usize;
             let units = bytes.div_ceil(UNIT) as u32;
             let wide = roll(2) == 0;
+            if let Some(start) = room.next(bytes) {
+                assert_eq!(room.place(bytes, false), Some(start));
+            }
             match room.place(bytes, wide) {
                 Some(start) => {
                     assert!(start + units <= size);

@@ -158,7 +158,7 @@ fn open<G: SegmentView>(view: &G, plan: &Plan, slot: usize, word: u64) -> Result
     open_other(view, plan, slot, word, len)
 }
 
-#[inline(never)]
+/// Of a frame that has fields, or a body in the payload ring.
 fn open_other<G: SegmentView>(
     view: &G,
     plan: &Plan,
@@ -266,8 +266,13 @@ impl Producer {
     }
 
     /// The parts in which a body is announced.
+    #[inline(always)]
     fn parts(&self, len: usize, tag: u8) -> usize {
         let InParts { bytes, least, most } = if self.distance.is_near() { self.plan.near } else { self.plan.far };
+        // Most are short, and a division takes as long as all else that is done for them here.
+        if len < least * bytes.min(most) {
+            return 1;
+        }
         let parts = (len / bytes).min(PARTS).max(len / most);
         let is_room = self.tail.n - self.head + (parts as u64) < self.plan.slots - SPARE;
         if parts >= least && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
@@ -314,7 +319,14 @@ impl Producer {
     }
 
     /// A place for so many bytes, if there is one.
+    #[inline(always)]
     fn find<G: SegmentView>(&mut self, view: &G, len: usize, region: Region) -> Option<u32> {
+        let next = if region == Region::Wide { None } else { self.payload.next(len) };
+        next.or_else(|| self.search(view, len, region))
+    }
+
+    #[inline(never)]
+    fn search<G: SegmentView>(&mut self, view: &G, len: usize, region: Region) -> Option<u32> {
         let wide = region == Region::Wide;
         let near = |producer: &Self, start: &u32| producer.payload.is_near(*start, len);
         // Before the far part of the ring is used, the consumer's index is read: the near part may be free again.

@@ -5,7 +5,7 @@
 
 /// Entries in the order in which they were pushed.
 #[derive(Clone, Debug)]
-pub(super) struct Queue<T> {
+pub struct Queue<T> {
     entries: Vec<T>,
     gone: usize,
 }
@@ -23,25 +23,30 @@ impl<T> From<Vec<T>> for Queue<T> {
 }
 
 impl<T> Queue<T> {
+    /// How many there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.entries.len() - self.gone
     }
 
+    /// Whether there are none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// The first.
     #[inline(always)]
     pub fn front(&self) -> Option<&T> {
         self.entries.get(self.gone)
     }
 
+    /// All, the first first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries[self.gone..].iter()
     }
 
+    /// Appends one.
     #[inline(always)]
     pub fn push(&mut self, entry: T) {
         if self.entries.len() == self.entries.capacity() {
@@ -64,6 +69,7 @@ impl<T> Queue<T> {
         self.gone = 0;
     }
 
+    /// Removes the first, if there is one.
     #[inline(always)]
     pub fn pop_front(&mut self) {
         self.gone += 1;
@@ -79,6 +85,7 @@ impl<T> Queue<T> {
         self.entries.remove(at)
     }
 
+    /// Removes those that `keeps` says no of.
     pub fn retain(&mut self, keeps: impl FnMut(&T) -> bool) {
         self.tidy();
         self.entries.retain(keeps);
