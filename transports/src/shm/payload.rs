@@ -25,12 +25,13 @@ impl PayloadRing {
         PayloadRing { size: (bytes / UNIT) as u32, low: (low / UNIT) as u32, at: 0, wide_at: 0, held: Queue::default() }
     }
 
-    /// Room for this number of bytes behind the last piece, in the part that is used first; `None`: [`PayloadRing::place`] may find some.
+    /// What [`PayloadRing::place`] finds in most cases, room behind the last piece; `None`: it may find some elsewhere.
     #[inline(always)]
-    pub(super) fn next(&self, bytes: usize) -> Option<u32> {
+    pub(super) fn next(&self, bytes: usize, wide: bool) -> Option<u32> {
         let units = bytes.div_ceil(UNIT) as u32;
-        let goes_on = self.held.front().is_some_and(|(_, first)| *first < self.at) && self.at + units <= self.low;
-        goes_on.then_some(self.at)
+        let (begin, end) = if wide { (self.wide_at.max(self.at), self.size) } else { (self.at, self.low) };
+        let goes_on = self.held.front().is_some_and(|(_, first)| *first < self.at);
+        if goes_on && begin + units <= end { Some(begin) } else { None }
     }
 
     /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last such piece, and so through the whole ring.
@@ -159,8 +160,8 @@ mod tests {
             let bytes = 1 + roll(most * UNIT as u64) as usize;
             let units = bytes.div_ceil(UNIT) as u32;
             let wide = roll(2) == 0;
-            if let Some(start) = room.next(bytes) {
-                assert_eq!(room.place(bytes, false), Some(start));
+            if let Some(start) = room.next(bytes, wide) {
+                assert_eq!(room.place(bytes, wide), Some(start));
             }
             match room.place(bytes, wide) {
                 Some(start) => {

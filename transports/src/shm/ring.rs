@@ -321,8 +321,10 @@ impl Producer {
     /// A place for so many bytes, if there is one.
     #[inline(always)]
     fn find<G: SegmentView>(&mut self, view: &G, len: usize, region: Region) -> Option<u32> {
-        let next = if region == Region::Wide { None } else { self.payload.next(len) };
-        next.or_else(|| self.search(view, len, region))
+        match self.payload.next(len, region == Region::Wide) {
+            None => self.search(view, len, region),
+            next => next,
+        }
     }
 
     #[inline(never)]
