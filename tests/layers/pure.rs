@@ -26,7 +26,7 @@ const ROOMS: [(&str, &[&str]); 3] = [
 /// What may be named of these two, with all below it. What is not here may not be named: among it are `std::net`,
 /// `std::thread`, `std::fs`, `std::os`, `std::process`, `std::env`, `std::time::Instant`, `std::time::SystemTime`, and of
 /// `base` the settings, the file, and the numbers that the system draws.
-const NAMED: [&str; 34] = [
+const NAMED: [&str; 35] = [
     "std::borrow",
     "std::cmp",
     "std::collections",
@@ -61,6 +61,7 @@ const NAMED: [&str; 34] = [
     "base::log_seldom",
     "base::memory",
     "base::protocol",
+    "base::queue",
     "base::Sorted",
     "base::tight",
 ];

@@ -458,7 +458,7 @@ impl Consumer {
 
     /// A body in the payload ring was found, and is read next.
     #[inline(never)]
-    fn expect<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) {
+    fn prefetch<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) {
         let is_part = frame.tag == PART;
         if is_part {
             // The slot of the next part comes while this one is copied.
@@ -513,7 +513,7 @@ impl Consumer {
                 view.expect_load(self.head.slot + UNIT);
             }
         } else {
-            self.expect(view, &frame, &body);
+            self.prefetch(view, &frame, &body);
         }
         let out = if frame.tag == ASK {
             Popped::Asked
