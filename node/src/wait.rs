@@ -353,7 +353,8 @@ fn look_for(
     if found {
         shared.tell(core);
     }
-    if outcome.is_none() || std::mem::take(&mut core.pace.stirred) {
+    // Where a plain message is all that came, no time limit has begun.
+    if outcome.is_none() || std::mem::take(&mut core.pace.stirred) || core.is_dirty() {
         shared.wake_if_needed(core);
     }
     outcome
