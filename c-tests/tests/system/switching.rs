@@ -158,7 +158,7 @@ fn a_job_that_waits_in_its_end_can_be_told_to_give_up() {
             scene.start(Launch::new(mpi, 1, "ending", &[mine, theirs, &signs[0], &signs[1]]))
         };
         let [mut air, _ocean] = [start(a, "air", "ocean"), start(b, "ocean", "air")];
-        let joined = || ["air", "ocean"].iter().all(|name| ctl(&scene, None, &[name, "lanes"]).status.success());
+        let joined = || ["held.air", "held.ocean"].iter().all(|name| scene.path(name).exists());
         scene.require(wait_until(LIMIT, joined), "both are joined");
         let pid = json(&scene, "ocean").0["processes"][0]["pid"].as_i64().expect("a pid") as i32;
         order(&scene, &["ocean", "hold"]);
