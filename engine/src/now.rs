@@ -67,10 +67,10 @@ impl Engine {
         self.now.is_none_or(|now| !matches!(now.state, NowState::Waiting))
     }
 
-    /// Whether such a receive has its message.
+    /// Whether such a receive has its message, and no operation is under way: nothing else that comes is waited for.
     #[inline(always)]
-    pub fn has_received_now(&self) -> bool {
-        matches!(self.now, Some(Now { state: NowState::Over(_), .. }))
+    pub fn is_content(&self) -> bool {
+        matches!(self.now, Some(Now { state: NowState::Over(_), .. })) && self.ops.is_empty()
     }
 
     /// Ends such a receive, and returns its outcome. `None`: it has no message, and it was as if it had never been.

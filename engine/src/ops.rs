@@ -77,6 +77,12 @@ impl Ops {
         last && once && self.slots.len() <= OpId::SLOTS && self.slots.iter().enumerate().all(fits)
     }
 
+    /// Whether there is no operation, nor a number of one.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.slots.len() == self.vacant.len()
+    }
+
     pub fn get(&self, id: u64) -> Option<&Op> {
         self.slots.get(OpId(id).slot()).filter(|s| s.is(id)).map(|s| &s.op)
     }
@@ -148,11 +154,6 @@ impl Ops {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Op)> {
         let lives = |s: &&mut Slot| s.id != 0 && !matches!(s.op.state, State::Reserved);
         self.slots.iter_mut().filter(lives).map(|s| (s.id, &mut s.op))
-    }
-
-    #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
     }
 }
 

@@ -134,7 +134,7 @@ impl Core {
         let outcome = self.session.engine.end_now();
         self.session.mem.set_now(None);
         // The message may have given credit back.
-        if !self.session.is_settled() {
+        if !self.session.is_settled() || self.session.has_actions() {
             self.settle();
         }
         (outcome, found)

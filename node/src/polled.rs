@@ -36,7 +36,7 @@ impl Core {
             || polled.stuck.iter().any(|i| self.has_room(*i))
     }
 
-    /// Reads all messages in polled lanes. False: there were none.
+    /// Reads the messages in polled lanes, as far as [`session::Session::receive`] does. False: there were none.
     #[inline(always)]
     pub(crate) fn read_polled(&mut self) -> bool {
         if self.polled.is_empty() {

@@ -32,7 +32,7 @@ pub struct Received {
     pub bytes: usize,
     /// The lane is dead: report it to [`Session::lane_died`].
     pub dead: bool,
-    /// No more has happened than that messages came: nothing is to be written for them, and no time limit has begun.
+    /// No more has happened than that messages with data came: nothing is to be written for them, and no time limit has begun.
     pub plain: bool,
 }
 
@@ -51,7 +51,8 @@ pub enum SentNow {
 impl<L: Lane<M>, M: Memory> Session<L, M> {
     // ---- up
 
-    /// Reads what has come on a pair's lanes, up to some 1 MiB, and hands it to the engine.
+    /// Reads what has come on a pair's lanes, up to some 1 MiB, and hands it to the engine; but no more than a receive without an operation
+    /// needs, if nothing else is waited for.
     pub fn receive(&mut self, i: usize) -> Received {
         let nothing = Received { bytes: 0, dead: false, plain: true };
         let Some(mut pair) = self.pairs.get_mut(i) else { return nothing };
@@ -63,6 +64,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let (Link::Up(up) | Link::Gone { last: Some(up), .. }) = &mut pair.link else { return nothing };
         let generation = up.generation;
         let mut sink = Upward::new(&mut self.engine, &mut self.mem, &mut pair.path, pair.peer);
+        sink.stops = true;
         let bytes = up.lane.poll_to(&mut sink, BUDGET) + left;
         let words = sink.words;
         self.bytes_in += bytes as u64;
@@ -73,7 +75,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let event = up.lane.event();
         // Where both sides go away at a time, the other one has still to hear that it was heard.
         let dead = event == Some(Event::Dead) || words.heard && !words.away && !pair.path.has_word();
-        let is_plain = !words.other && !pair.backlogged && left == 0;
+        let is_plain = !words.other && !pair.backlogged && left == 0 && !self.engine.has_output();
         if is_plain && event.is_none() && !self.engine.has_trouble() {
             return Received { bytes, dead, plain: true };
         }
@@ -360,7 +362,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         SentNow::Kept
     }
 
-    /// Sends a message of `size` bytes whose credit is spent, on a lane that may lose it or that is still to come.
+    /// Sends a message of `size` bytes whose credit is spent where the lane may lose it, has no room, or is still to come.
     #[inline(never)]
     fn send_begun<'a>(
         &mut self,
@@ -461,6 +463,8 @@ struct Upward<'a, M> {
     path: &'a mut Path,
     peer: PeerId,
     words: Words,
+    /// Whether reading may stop before the lane is empty: see [`Sink::is_content`].
+    stops: bool,
 }
 
 /// The head of an eager message, and what writes its data.
@@ -495,7 +499,7 @@ struct Words {
 
 impl<'a, M> Upward<'a, M> {
     fn new(engine: &'a mut Engine, mem: &'a mut M, path: &'a mut Path, peer: PeerId) -> Upward<'a, M> {
-        Upward { engine, mem, path, peer, words: Words::default() }
+        Upward { engine, mem, path, peer, words: Words::default(), stops: false }
     }
 }
 
@@ -512,10 +516,11 @@ impl<M: Memory> Sink for Upward<'_, M> {
         Ok(())
     }
 
-    /// A receive without an operation has its message: its caller goes on before anything else is read.
+    /// A receive without an operation has its message: its caller goes on before anything else is read. A lane that is left is read to its end, since
+    /// nobody rings for it once more.
     #[inline(always)]
     fn is_content(&self) -> bool {
-        self.engine.has_received_now()
+        self.stops && self.engine.is_content()
     }
 
     #[inline(never)]

@@ -233,7 +233,7 @@ pub trait Lane<M: Memory> {
     /// sends, since the lane may tell the other side of new frames only then.
     fn flush(&mut self, mem: &M) -> bool;
 
-    /// Reads up to about `budget` bytes and delivers them. Returns the bytes read: 0 if nothing was there.
+    /// Reads up to about `budget` bytes and delivers them, or fewer where [`Sink::is_content`] says so. Returns the bytes read: 0 if nothing was there.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
     /// As [`Lane::poll`]. A lane whose frames come faster than a virtual call for each of them is worth has this for itself.
     fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize

@@ -107,6 +107,23 @@ fn a_part_of_a_receive_without_an_operation_is_forgotten_with_it() {
 }
 
 #[test]
+fn a_receive_without_an_operation_is_content_only_where_nothing_else_is_waited_for() {
+    let (mut a, mut b) = pair(small());
+    let body = body(&mut a, 2);
+    for others in [false, true] {
+        let other = others.then(|| b.recv(Source::Rank(0), Tag::Is(3), 16));
+        b.mem.0.insert(NOW.0, vec![0; 16]);
+        assert!(b.engine.recv_now(b.ctx, Source::Rank(0), Tag::Is(2), 16));
+        assert!(!b.engine.is_content());
+        b.whole(&body);
+        assert_eq!(b.engine.is_content(), !others);
+        assert_eq!(b.engine.end_now(), got(2, 16));
+        assert!(!b.engine.is_content());
+        assert!(other.is_none_or(|op| b.engine.finish(op).is_none()));
+    }
+}
+
+#[test]
 fn the_whole_never_comes() {
     let (mut a, mut b) = pair(small());
     let r = b.recv(Source::Rank(0), Tag::Is(2), 16);
