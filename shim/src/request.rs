@@ -405,8 +405,7 @@ pub fn room(core: &mut Core, place: InterRef) -> Option<Arc<Inter>> {
 /// A request for an operation, for which there is [`room`].
 #[inline(always)]
 pub fn put(core: &mut Core, inter: Arc<Inter>, op: OpId, call: &'static str, to: Peer) -> u64 {
-    let request = || Request { inter: Some(inter), work: Work::Op(op), call, to, more: None };
-    LIVE.with(core, |_, live| live.put(false, request()))
+    LIVE.with(core, |_, live| live.put(false, Request { inter: Some(inter), work: Work::Op(op), call, to, more: None }))
 }
 
 /// The token that is shared by all sends that completed within their call. `None`: the Fortran layer of the MPI below

@@ -236,10 +236,9 @@ impl Producer {
                 return false;
             }
         }
-        let slot = self.tail.slot;
         let mut word = len as u64 | (fields as u64) << FIELDS;
         let at = if len <= BODY - WORD * fields {
-            slot + WORD * (fields + 1)
+            self.tail.slot + WORD * (fields + 1)
         } else {
             let (region, lead) = (self.region(frame, len), lead(frame.tag));
             let Some(start) = self.find(view, lead + len, region) else {
@@ -260,7 +259,7 @@ impl Producer {
             // it learns of the new one by the word that is written below.
             unsafe { view.write(at, len, |to| body.fill(0, to)) };
         }
-        self.publish(view, slot, word, frame, fields);
+        self.publish(view, word, frame, fields);
         self.stuck = false;
         true
     }
@@ -297,10 +296,10 @@ impl Producer {
             done = end;
             if n < parts {
                 let so_far = 1 << FAR | u64::from(start) << START | 1 << FIELDS | end as u64;
-                self.publish(view, self.tail.slot, so_far, Frame { tag: PART, fields: [len as u64, 0] }, 1);
+                self.publish(view, so_far, Frame { tag: PART, fields: [len as u64, 0] }, 1);
             }
         }
-        self.publish(view, self.tail.slot, word, frame, fields);
+        self.publish(view, word, frame, fields);
         self.stuck = false;
         true
     }
@@ -339,7 +338,8 @@ impl Producer {
     }
 
     #[inline(always)]
-    fn publish<G: SegmentView>(&mut self, view: &G, slot: usize, word: u64, frame: Frame, fields: usize) {
+    fn publish<G: SegmentView>(&mut self, view: &G, word: u64, frame: Frame, fields: usize) {
+        let slot = self.tail.slot;
         for (i, field) in frame.fields[..fields].iter().enumerate() {
             view.store(slot + WORD * (i + 1), *field, Relaxed);
         }
@@ -373,8 +373,7 @@ impl Producer {
         if self.asked > self.head {
             return false;
         }
-        let slot = self.tail.slot;
-        self.publish(view, slot, 0, Frame::new(ASK), 0);
+        self.publish(view, 0, Frame::new(ASK), 0);
         self.asked = self.tail.n;
         true
     }
