@@ -36,7 +36,7 @@ const AGAIN: u32 = 64;
 const SELDOM: u32 = 1024;
 const MUCH: f32 = 2.0;
 /// A size of which nothing is known goes by one that is at most this many powers of two away.
-const KIN: usize = 2;
+const KIN: usize = 3;
 /// Sizes from this power of two on are told apart, up to the last one.
 const FIRST: u32 = 14;
 const CLASSES: usize = 12;
@@ -239,8 +239,10 @@ mod tests {
             [early, (0..AGAIN * 4).filter(|_| send() == Way::Pull).count()]
         };
         assert_eq!(pulls(4 << 20, [200, 2000])[0], 0);
+        // What goes by another size has no times of both ways, so the next one cannot go by it.
+        assert_eq!(pulls(8 << 20, [400, 4000])[0], 0);
         assert!(pulls(2 << 20, [200, 100])[1] > 100, "it is another way all the same");
-        assert!(pulls(64 << 20, [1, 10])[0] > 0, "those are not alike");
+        assert!(pulls(64 << 10, [1, 10])[0] > 0, "those are not alike");
     }
 
     #[test]
