@@ -595,14 +595,14 @@ pub mod control {
 /// Lanes of shared memory.
 pub mod shared {
     /// The version of the layout of slot rings, payload rings and doorbells.
-    pub const LAYOUT: u16 = 4;
+    pub const LAYOUT: u16 = 5;
     /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
         /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
-        0 LAYOUT "u16" "layout, 4";
+        0 LAYOUT "u16" "layout, 5";
         2 FLAGS "u16" "flags";
         4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";
@@ -629,6 +629,8 @@ pub mod shared {
     pub const SLOT: usize = 128;
     /// Bytes of the payload ring of each direction.
     pub const ROOM: usize = 2 << 20;
+    /// The bit of an index that says that the consumer keeps a piece of the payload ring.
+    pub const KEPT: u32 = 63;
     /// The unit of places in the payload ring, in bytes.
     pub const UNIT: usize = 64;
     /// The body of a MSG begins so many bytes behind its place there: its head ends at a unit's end, and the data begin with one.
@@ -637,9 +639,11 @@ pub mod shared {
     numbers! {
         /// Offsets in the memory of a lane, in bytes.
         LANE: usize, ["offset", "name", "what"];
-        128 INDEX "index of the dialling side's direction: how many slots its receiver has consumed, u64";
+        128 INDEX "index of the dialling side's direction: how many slots its receiver has consumed, u64; with bit 63 it keeps the room of the last body of a MSG among them, for a body of its own";
+        136 RETURNED "how many bodies that receiver has written to room that it kept, u64";
         256 DIRECT "whether that receiver looks by itself (0: no), u64";
         384 OTHER_INDEX "index of the other direction";
+        392 OTHER_RETURNED "the same for its receiver";
         512 OTHER_DIRECT "whether its receiver looks by itself";
         4096 SLOTS_AT "256 slots of 128 bytes for the dialling side's direction, then as many for the other; then the room of the first, 2 MiB for bodies that are too long for a slot, and that of the other";
         4263936 LANE_END "the end";
@@ -661,9 +665,9 @@ pub mod shared {
         WORD: u32, ["bit", "field", "meaning"];
         0 LEN "length of the body";
         21 FIELDS "how many fields";
-        23 FAR "the body lies in the direction's room";
+        23 FAR "the body lies in room for bodies";
         24 TAG "kind";
-        32 START "where there, in units of 64 bytes; the body of a MSG, and that of a PART, begins 26 bytes behind that place";
+        32 START "where there, in units of 64 bytes from the begin of the dialling side's: in the direction's own room, or in that of the other direction where its receiver keeps it; the body of a MSG, and that of a PART, begins 26 bytes behind that place";
         48 LAP "how often the ring of slots has been filled, from 1, modulo 65,536";
     }
 

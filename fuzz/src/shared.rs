@@ -7,8 +7,8 @@ use base::bytes::Malformed;
 use base::memory::VecMemory;
 use base::protocol::frame as kinds;
 use base::protocol::shared::{
-    ACK_NOW, DIRECT, FAR, FIELDS, INDEX, LANE_END, LAP, OTHER_DIRECT, OTHER_INDEX, QUESTION, ROOM, SEQUENCE, SLOT,
-    SLOTS, SLOTS_AT, START, TAG, UNIT,
+    ACK_NOW, DIRECT, FAR, FIELDS, INDEX, LANE_END, LAP, OTHER_DIRECT, OTHER_INDEX, OTHER_RETURNED, QUESTION, RETURNED,
+    ROOM, SEQUENCE, SLOT, SLOTS, SLOTS_AT, START, TAG, UNIT,
 };
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
@@ -123,6 +123,8 @@ impl Other<'_> {
             other => other,
         };
         let start = if flags & 8 != 0 { u64::from(s.short()) } else { 0 };
+        // In either of the two rooms.
+        let start = (start + u64::from(flags >> 4 & 1) * (ROOM / UNIT) as u64) & 0xffff;
         len & ((1 << FIELDS) - 1)
             | u64::from(flags & 3) << FIELDS
             | u64::from(flags >> 2 & 1) << FAR
@@ -188,7 +190,8 @@ fn play(input: &[u8], written: &mut Written) -> Vec<usize> {
                 other.set((OUT + n as usize * SLOT) / 8, word);
             }
             11 | 12 => {
-                let at = [INDEX, OTHER_INDEX, DIRECT, OTHER_DIRECT][usize::from(how & 3)] / 8;
+                let words = [INDEX, OTHER_INDEX, DIRECT, OTHER_DIRECT, RETURNED, OTHER_RETURNED, INDEX, OTHER_INDEX];
+                let at = words[usize::from(how & 7)] / 8;
                 let value = if how < 4 { s.number() } else { sent.min(u64::from(s.byte())) };
                 other.set(at, value);
             }

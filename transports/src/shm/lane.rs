@@ -14,7 +14,7 @@ use crate::transport::Watched;
 use base::bytes::Malformed;
 use base::protocol::frame::{ACK, BULK, MSG, PING, PONG, SWITCH};
 use base::protocol::shared::{
-    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, PART, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT, UNIT,
+    ACK_NOW, DIRECT, INDEX, LANE_END, OTHER_INDEX, PART, RETURNED, ROOM as DATA, SEQUENCE, SLOT, SLOTS, SLOTS_AT, UNIT,
 };
 use base::{BufId, Memory, ProcId};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,11 +44,15 @@ pub(super) const MEMORY: usize = LANE_END;
 fn plan(direction: usize) -> (Plan, usize) {
     let slots = SLOTS as usize * SLOT;
     let words = (OTHER_INDEX - INDEX) * direction;
+    let rings_at = SLOTS_AT + 2 * slots;
     let plan = Plan {
         index: INDEX + words,
+        returned: RETURNED + words,
+        returns: RETURNED + (OTHER_INDEX - INDEX) - words,
         slots_at: SLOTS_AT + slots * direction,
         slots: SLOTS,
-        data_at: SLOTS_AT + 2 * slots + DATA * direction,
+        rings_at,
+        data_at: rings_at + DATA * direction,
         data: DATA,
         low: LOW,
         far: FAR,
@@ -92,8 +96,13 @@ impl Outbound {
     #[cold]
     #[inline(never)]
     fn begin(&mut self, memory: &Segment, sequence: u64) -> bool {
-        let begun =
-            self.ring.push(memory, Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1, 0, |_: usize, _: &mut [u8]| ());
+        let begun = self.ring.push(
+            memory,
+            (Frame { tag: SEQUENCE, fields: [sequence, 0] }, 1),
+            0,
+            |_| None,
+            |_: usize, _: &mut [u8]| (),
+        );
         if begun {
             (self.next, self.first) = (sequence, sequence);
         }
@@ -227,7 +236,8 @@ impl ShmLane {
             self.consider_wide();
         }
         let memory = &self.parts.memory;
-        if !self.out.ring.push(memory, frame, fields, len, body) {
+        let kept = |units| self.inc.ring.give_up(units);
+        if !self.out.ring.push(memory, (frame, fields), len, kept, body) {
             return false;
         }
         if header.kind == Kind::Msg {
@@ -296,8 +306,9 @@ impl ShmLane {
     fn deliver<S: Sink + ?Sized>(&mut self, sink: &mut S, budget: usize) -> (usize, bool) {
         let mut read = 0;
         while read < budget {
-            let (next, common) = (&mut self.inc.next, &self.inc.common);
-            let taken = self.inc.ring.pop(&self.parts.memory, |frame, body| {
+            let (next, common, memory) = (&mut self.inc.next, &self.inc.common, &self.parts.memory);
+            let back = |start| self.out.ring.take_back(memory, start);
+            let taken = self.inc.ring.pop(memory, back, |frame, body| {
                 if frame.tag & !ACK_NOW == MSG {
                     let sequence = *next;
                     *next = sequence.wrapping_add(1);

@@ -1,7 +1,8 @@
 //! The payload ring: a ring of bytes for bodies that are too long for a slot. The producer alone gives out its pieces.
 //!
 //! Used by [`super::ring::Producer`]. Invariant: a piece is contiguous, was free when it was given out, and comes back in the
-//! order in which pieces were given out. A piece is free again when its slot is consumed, so the consumer says nothing of it.
+//! order in which pieces were given out. A piece is free again when its slot is consumed, so the consumer says nothing of it; but
+//! it may keep the last one, until it consumes another or returns it with a body of its own.
 
 use base::queue::Queue;
 
@@ -29,9 +30,14 @@ impl PayloadRing {
     #[inline(always)]
     pub(super) fn next(&self, bytes: usize, wide: bool) -> Option<u32> {
         let units = bytes.div_ceil(UNIT) as u32;
-        let (begin, end) = if wide { (self.wide_at.max(self.at), self.size) } else { (self.at, self.low) };
-        let goes_on = self.held.front().is_some_and(|(_, first)| *first < self.at);
-        if goes_on && begin + units <= end { Some(begin) } else { None }
+        let end = if wide { self.size } else { self.low };
+        let begin = match self.held.front() {
+            Some((_, first)) if *first < self.at => self.at.max(if wide { self.wide_at } else { 0 }),
+            Some(_) => return None,
+            None if wide => self.wide_at,
+            None => 0,
+        };
+        (begin + units <= end).then_some(begin)
     }
 
     /// Finds room for this number of bytes; `None` if there is none now. `wide`: behind the last such piece, and so through the whole ring.
@@ -73,11 +79,26 @@ impl PayloadRing {
         }
     }
 
-    /// Takes back the pieces of all slots before this one, which are consumed.
-    pub(super) fn free(&mut self, slot: u64) {
-        while self.held.front().is_some_and(|(s, _)| *s < slot) {
+    /// Takes back the pieces of all slots before this one, which are consumed; but not the last of them if the consumer keeps it.
+    pub(super) fn free(&mut self, slot: u64, but_last: bool) {
+        let first = usize::from(but_last);
+        while self.held.iter().nth(first).is_some_and(|(s, _)| *s < slot) {
             self.held.pop_front();
         }
+    }
+
+    /// The piece that begins here has come back from the consumer, and with it all before. Returns its slot; `None`: it was not given out.
+    /// If nothing else is in use, the next body goes to the same place.
+    pub(super) fn take_back(&mut self, start: u32) -> Option<u64> {
+        let (slot, _) = *self.held.iter().find(|(_, at)| *at == start)?;
+        self.free(slot + 1, false);
+        if self.held.is_empty() {
+            if self.wide_at == self.at {
+                self.wide_at = start;
+            }
+            self.at = start;
+        }
+        Some(slot)
     }
 }
 
@@ -92,9 +113,9 @@ mod tests {
         assert_eq!(room.place(UNIT, false), Some(0));
         room.take(5, 0, UNIT + 1, false);
         assert_eq!(room.place(1, false), Some(2));
-        room.free(5);
+        room.free(5, false);
         assert_eq!(room.place(1, false), Some(2));
-        room.free(6);
+        room.free(6, false);
         assert_eq!(room.place(1, false), Some(0));
     }
 
@@ -105,7 +126,7 @@ mod tests {
             assert_eq!(room.place(4 * UNIT, false), Some(slot as u32 * 4));
             room.take(slot, slot as u32 * 4, 4 * UNIT, false);
         }
-        room.free(1);
+        room.free(1, false);
         assert_eq!(room.place(4 * UNIT, false), Some(0));
     }
 
@@ -115,16 +136,16 @@ mod tests {
         for n in 0..5 {
             assert_eq!(room.place(2 * UNIT, true), Some(2 * n));
             room.take(n.into(), 2 * n, 2 * UNIT, true);
-            room.free(u64::from(n) + 1);
+            room.free(u64::from(n) + 1, false);
         }
         assert_eq!(room.place(2 * UNIT, true), Some(0), "from the beginning again");
         room.take(5, 0, 2 * UNIT, true);
         assert_eq!(room.place(UNIT, false), Some(2), "the near part is taken");
         room.take(6, 2, UNIT, false);
-        room.free(6);
+        room.free(6, false);
         assert_eq!(room.place(UNIT, false), Some(0));
         room.take(7, 0, UNIT, false);
-        room.free(8);
+        room.free(8, false);
         assert_eq!(room.place(UNIT, true), Some(2), "others in between make no difference");
         room.take(8, 2, 7 * UNIT, true);
         assert_eq!(room.place(UNIT, true), Some(9));
@@ -133,11 +154,32 @@ mod tests {
     }
 
     #[test]
+    fn the_last_may_be_kept_and_comes_back() {
+        let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
+        for (slot, start) in [(3, 0), (4, 2), (5, 4)] {
+            assert_eq!(room.place(2 * UNIT, true), Some(start));
+            room.take(slot, start, 2 * UNIT, true);
+        }
+        room.free(5, true);
+        assert_eq!(room.take_back(0), None, "it was free already");
+        assert_eq!(room.take_back(2), Some(4));
+        room.free(6, true);
+        assert_eq!(room.next(UNIT, true), Some(6), "the last is kept");
+        room.free(6, true);
+        assert_eq!(room.take_back(4), Some(5));
+        assert_eq!(room.next(2 * UNIT, true), Some(4), "where the last one was");
+        room.take(6, 4, 2 * UNIT, true);
+        room.take(7, 6, UNIT, true);
+        assert_eq!(room.take_back(4), Some(6));
+        assert_eq!(room.next(UNIT, true), Some(7), "another is behind it");
+    }
+
+    #[test]
     fn the_largest_fits_when_all_is_free() {
         let mut room = PayloadRing::new(64 * UNIT, 16 * UNIT);
         room.take(0, 0, UNIT, false);
         assert_eq!(room.place(64 * UNIT, false), None);
-        room.free(1);
+        room.free(1, false);
         assert_eq!(room.place(64 * UNIT, false), Some(0));
         assert_eq!(room.place(64 * UNIT + 1, false), None);
     }
@@ -154,7 +196,7 @@ mod tests {
         };
         let mut room = PayloadRing::new(size as usize * UNIT, low as usize * UNIT);
         let mut live: VecDeque<(u64, u32, u32)> = VecDeque::new();
-        let (mut slot, mut refused, mut wrapped) = (0u64, 0, 0);
+        let (mut slot, mut refused, mut wrapped, mut came_back) = (0u64, 0, 0, 0);
         for _ in 0..200_000 {
             let most = if roll(8) == 0 { 40 } else { 7 };
             let bytes = 1 + roll(most * UNIT as u64) as usize;
@@ -178,10 +220,17 @@ mod tests {
             if roll(3) == 0 {
                 let n = roll(live.len() as u64 + 1) as usize;
                 let head = live.get(n).map_or(slot, |l| l.0);
-                live.drain(..n);
-                room.free(head);
+                let keeps = n > 0 && roll(3) == 0;
+                live.drain(..n - usize::from(keeps));
+                room.free(head, keeps);
+                // What is kept may come back later, or go with what is consumed next.
+                if keeps && roll(2) == 0 {
+                    let (kept, start, _) = live.pop_front().unwrap();
+                    assert_eq!(room.take_back(start), Some(kept));
+                    came_back += 1;
+                }
             }
         }
-        assert!(refused > 1000 && wrapped > 1000, "{refused} {wrapped}");
+        assert!(refused > 1000 && wrapped > 1000 && came_back > 1000, "{refused} {wrapped} {came_back}");
     }
 }

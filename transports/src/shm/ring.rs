@@ -6,15 +6,20 @@
 //! at one word, and a program's data never lie where a word is looked for. The producer reads the consumer's index only when
 //! there seems to be no room.
 //!
+//! The answer to a message may go where the message was: the consumer keeps the piece of the payload ring that it has read last, and the
+//! producer of the same process may return it with a body of its own. Then its lines are in the caches of both sides, and a message and
+//! its answer take half as many.
+//!
 //! Invariants: a slot's word is written once per lap, after the body; between then and the consumer's index passing the
-//! slot, neither side writes to slot or body; what is read from the other side is checked before it is used.
+//! slot, neither side writes to slot or body; a piece belongs to the producer that gives it out, then to the consumer while it keeps it,
+//! and again to the producer when that has read what came back in it; what is read from the other side is checked before it is used.
 
 use super::distance::Distance;
 use super::payload::{PayloadRing, UNIT};
 use crate::memory::SegmentView;
 use base::bytes::Malformed;
 use base::protocol::frame::{BULK, MSG};
-use base::protocol::shared::{ACK_NOW, FAR, FIELDS, LAP, LEAD, PART, QUESTION as ASK, SLOT, START, TAG};
+use base::protocol::shared::{ACK_NOW, FAR, FIELDS, KEPT, LAP, LEAD, PART, QUESTION as ASK, SLOT, START, TAG};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -53,6 +58,13 @@ pub(super) const NARROW: usize = 2 << 10;
 /// whole ring would take room from them: with it, messages of 16 MiB took 1.3 times as long.
 const VAST: u64 = 4 << 20;
 
+/// The piece of a shorter body is not kept: to do so takes as long as it saves.
+const LEAST_KEPT: usize = 512;
+
+/// One of so many pieces that come back has the consumer's index read, which else would not be read for long: it tells how far the other
+/// side is.
+const BACK: u64 = 64;
+
 /// Where in the payload ring a body goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Region {
@@ -70,14 +82,30 @@ fn lead(tag: u8) -> usize {
     if matches!(tag & !ACK_NOW, MSG | PART) { LEAD } else { 0 }
 }
 
+#[inline]
+fn is_msg(tag: u8) -> bool {
+    tag & !ACK_NOW == MSG
+}
+
+/// How many slots are consumed, as an index says.
+#[inline]
+fn consumed(index: u64) -> u64 {
+    index & !(1 << KEPT)
+}
+
 /// The layout of one direction in a lane's memory; positions and sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// The word by which the consumer says how many slots it has consumed.
+    /// The word by which the consumer says how many slots it has consumed, and whether it keeps the last piece.
     pub index: usize,
+    /// The words by which the other side, and this producer, says how many bodies it has written to pieces that it kept.
+    pub returned: usize,
+    pub returns: usize,
     pub slots_at: usize,
     /// The number of slots, a power of two.
     pub slots: u64,
+    /// The payload rings of both directions, of the same size and one behind the other, and this direction's.
+    pub rings_at: usize,
     pub data_at: usize,
     pub data: usize,
     /// The part of the data that is used first.
@@ -105,6 +133,26 @@ impl Plan {
 
     fn end(&self) -> usize {
         self.slots_at + self.slots as usize * SLOT
+    }
+
+    /// The position of a place in the payload rings.
+    fn place(&self, start: u32) -> usize {
+        self.rings_at + start as usize * UNIT
+    }
+
+    /// Where this direction's payload ring begins, in units.
+    fn first(&self) -> u32 {
+        ((self.data_at - self.rings_at) / UNIT) as u32
+    }
+
+    /// Where the other direction's begins.
+    fn other_ring(&self) -> usize {
+        2 * self.rings_at + self.data - self.data_at
+    }
+
+    /// Whether a position is in this direction's payload ring.
+    fn is_own(&self, at: usize) -> bool {
+        (self.data_at..self.data_at + self.data).contains(&at)
     }
 }
 
@@ -175,20 +223,34 @@ fn open_other<G: SegmentView>(
         *field = view.load(slot + WORD * (i + 1), Relaxed);
     }
     let (at, room) = if word >> FAR & 1 == 1 {
-        let start = (word >> START & 0xffff) as usize * UNIT + lead(frame.tag);
-        (plan.data_at + start, plan.data.checked_sub(start).ok_or(Malformed)?)
+        let at = plan.place((word >> START & 0xffff) as u32) + lead(frame.tag);
+        // A body is in one of the rings as a whole.
+        let ring = if plan.is_own(at) { plan.data_at } else { plan.other_ring() };
+        (at, (ring..=ring + plan.data).contains(&at).then(|| ring + plan.data - at).ok_or(Malformed)?)
     } else {
         (slot + WORD * (fields + 1), BODY - WORD * fields)
     };
     if len > room { Err(Malformed) } else { Ok((frame, at..at + len)) }
 }
 
+/// A piece of the payload ring that its consumer keeps; in units, from the begin of both rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    start: u32,
+    units: u32,
+}
+
 pub(super) struct Producer {
     plan: Plan,
     tail: Next,
-    /// The consumer's index when it was last read.
+    /// How many slots are known to be consumed.
     head: u64,
+    /// The consumer's index when it was last read.
+    seen: u64,
     payload: PayloadRing,
+    /// How many of our pieces have come back, and how many of the other side's we have returned.
+    back: u64,
+    returned: u64,
     distance: Distance,
     /// Longer bodies go through the whole payload ring.
     wide: bool,
@@ -204,7 +266,10 @@ impl Producer {
             tail: Next::first(&plan),
             plan,
             head: 0,
+            seen: 0,
             payload: PayloadRing::new(plan.data, plan.low),
+            back: 0,
+            returned: 0,
             distance: Distance::new(),
             wide: false,
             asked: 0,
@@ -219,14 +284,15 @@ impl Producer {
         view.populate(self.plan.data_at, self.plan.data);
     }
 
-    /// Publishes one frame with the first `fields` of its fields and a body of `len` bytes. Returns whether there was room.
+    /// Publishes one frame with the first `fields` of its fields and a body of `len` bytes. Returns whether there was room. `kept` is where a
+    /// body of so many units may go that returns a piece: see [`Consumer::give_up`].
     #[inline(always)]
     pub(super) fn push<G: SegmentView>(
         &mut self,
         view: &G,
-        frame: Frame,
-        fields: usize,
+        (frame, fields): (Frame, usize),
         len: usize,
+        kept: impl FnOnce(u32) -> Option<u32>,
         mut body: impl Body,
     ) -> bool {
         if self.tail.n - self.head >= self.plan.slots - SPARE {
@@ -240,28 +306,49 @@ impl Producer {
         let at = if len <= BODY - WORD * fields {
             self.tail.slot + WORD * (fields + 1)
         } else {
-            let (region, lead) = (self.region(frame, len), lead(frame.tag));
-            let Some(start) = self.find(view, lead + len, region) else {
+            let lead = lead(frame.tag);
+            let Some((start, parts)) = self.room(view, frame, (lead, len), kept) else {
                 self.stuck = true;
                 return false;
             };
-            let parts = self.parts(len, frame.tag);
-            let own = self.tail.n + parts as u64 - 1;
-            self.payload.take(own, start, lead + len, region == Region::Wide);
             word |= 1 << FAR | u64::from(start) << START;
             if parts > 1 {
                 return self.push_in_parts(view, (word, frame, fields), (start, len, parts), body);
             }
-            self.plan.data_at + start as usize * UNIT + lead
+            self.plan.place(start) + lead
         };
         if len > 0 {
-            // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, and
-            // it learns of the new one by the word that is written below.
+            // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
+            // kept or has come back; and it learns of the new one by the word that is written below.
             unsafe { view.write(at, len, |to| body.fill(0, to)) };
         }
         self.publish(view, word, frame, fields);
         self.stuck = false;
         true
+    }
+
+    /// Room for a body of so many bytes, and the parts in which it is announced; `None` if there is none now.
+    #[inline(always)]
+    fn room<G: SegmentView>(
+        &mut self,
+        view: &G,
+        frame: Frame,
+        (lead, len): (usize, usize),
+        kept: impl FnOnce(u32) -> Option<u32>,
+    ) -> Option<(u32, usize)> {
+        let bytes = lead + len;
+        if is_msg(frame.tag)
+            && let Some(start) = kept(bytes.div_ceil(UNIT) as u32)
+        {
+            self.returned += 1;
+            view.store(self.plan.returns, self.returned, Relaxed);
+            return Some((start, self.parts(len, frame.tag)));
+        }
+        let region = self.region(frame, len);
+        let start = self.find(view, bytes, region)?;
+        let parts = self.parts(len, frame.tag);
+        self.payload.take(self.tail.n + parts as u64 - 1, start, bytes, region == Region::Wide);
+        Some((self.plan.first() + start, parts))
     }
 
     /// The parts in which a body is announced.
@@ -274,7 +361,7 @@ impl Producer {
         }
         let parts = (len / bytes).min(PARTS).max(len / most);
         let is_room = self.tail.n - self.head + (parts as u64) < self.plan.slots - SPARE;
-        if parts >= least && tag & !ACK_NOW == MSG && is_room { parts } else { 1 }
+        if parts >= least && is_msg(tag) && is_room { parts } else { 1 }
     }
 
     /// Publishes a frame whose body goes to `start` in the payload ring. Before it is whole, the consumer hears of its parts.
@@ -286,7 +373,7 @@ impl Producer {
         (start, len, parts): (u32, usize, usize),
         mut body: impl Body,
     ) -> bool {
-        let at = self.plan.data_at + start as usize * UNIT + LEAD;
+        let at = self.plan.place(start) + LEAD;
         let part = (len / parts).next_multiple_of(UNIT);
         let mut done = 0;
         for n in 1..=parts {
@@ -349,22 +436,40 @@ impl Producer {
 
     /// Reads the consumer's index.
     fn look<G: SegmentView>(&mut self, view: &G) {
-        let head = self.distance.load(self.head, || view.load(self.plan.index, Acquire));
+        self.seen = self.distance.load(self.seen, || view.load(self.plan.index, Acquire));
+        let (head, keeps) = (consumed(self.seen), self.seen >> KEPT == 1);
         // An index that cannot be is ignored.
         if (self.head..=self.tail.n).contains(&head) {
             self.head = head;
-            self.payload.free(head);
+            // A piece that is on its way back is no longer kept, and not free until it has been read.
+            if view.load(self.plan.returned, Relaxed) == self.back {
+                self.payload.free(head, keeps);
+            }
+        }
+    }
+
+    /// The other side has returned the piece that begins here, and we have read what is in it.
+    #[inline(never)]
+    pub(super) fn take_back<G: SegmentView>(&mut self, view: &G, start: u32) {
+        self.back = self.back.wrapping_add(1);
+        // One that was not given out is ignored.
+        if let Some(slot) = start.checked_sub(self.plan.first()).and_then(|start| self.payload.take_back(start)) {
+            self.head = self.head.max(slot + 1);
+        }
+        self.stuck = false;
+        if self.back.is_multiple_of(BACK) {
+            self.look(view);
         }
     }
 
     /// Whether the consumer has consumed all that was published.
     pub(super) fn is_read<G: SegmentView>(&self, view: &G) -> bool {
-        view.load(self.plan.index, Acquire) == self.tail.n
+        consumed(view.load(self.plan.index, Acquire)) == self.tail.n
     }
 
     /// Whether the last push found no room, and the consumer has consumed nothing since.
     pub(super) fn is_stuck<G: SegmentView>(&self, view: &G) -> bool {
-        self.stuck && view.load(self.plan.index, Acquire) == self.head
+        self.stuck && consumed(view.load(self.plan.index, Acquire)) == self.head
     }
 
     /// Asks the consumer to ring our doorbell when it has consumed all frames. Returns false if that was asked already.
@@ -406,6 +511,9 @@ pub(super) enum Popped<R> {
 pub(super) struct Consumer {
     plan: Plan,
     head: Next,
+    /// The piece that was read last, and that the producer does not use again yet; and what the index says of it.
+    kept: Option<Piece>,
+    keeps: u64,
     /// The whole payload ring is mapped here: the producer uses all of it.
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
@@ -423,6 +531,8 @@ impl Consumer {
         Consumer {
             head: Next::first(&plan),
             plan,
+            kept: None,
+            keeps: 0,
             mapped: false,
             run: 0,
             expected: 0..0,
@@ -455,9 +565,40 @@ impl Consumer {
         ((word ^ self.head.lap) >> LAP == 0).then_some(word)
     }
 
-    /// A body in the payload ring was found, and is read next.
+    /// Gives up the piece that is kept, if it has room for so many units: it is returned with a body.
+    #[inline(always)]
+    pub(super) fn give_up(&mut self, units: u32) -> Option<u32> {
+        let piece = self.kept.filter(|piece| units <= piece.units)?;
+        self.keep(None);
+        // The next body may lie there again. These lines are here, and to fetch them while they are written takes them from the producer.
+        self.expected = 0..0;
+        Some(piece.start)
+    }
+
+    /// A body in the payload rings was found, and is read next. Returns the piece of ours in which it has come back.
     #[inline(never)]
-    fn prefetch<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) {
+    fn begin_long<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) -> Option<u32> {
+        let is_own = self.plan.is_own(body.start);
+        self.prefetch(view, frame, body, is_own);
+        let start = ((body.start - self.plan.rings_at) / UNIT) as u32;
+        if frame.tag == PART {
+            return None;
+        }
+        if !is_own {
+            return Some(start);
+        }
+        let units = (body.end - self.plan.place(start)).div_ceil(UNIT) as u32;
+        self.keep((is_msg(frame.tag) && body.len() >= LEAST_KEPT).then_some(Piece { start, units }));
+        None
+    }
+
+    fn keep(&mut self, piece: Option<Piece>) {
+        self.kept = piece;
+        self.keeps = u64::from(piece.is_some()) << KEPT;
+    }
+
+    /// `is_own`: it is in this direction's ring.
+    fn prefetch<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>, is_own: bool) {
         let is_part = frame.tag == PART;
         if is_part {
             // The slot of the next part comes while this one is copied.
@@ -465,7 +606,7 @@ impl Consumer {
         }
         let has_like = !is_part && !self.in_parts;
         self.in_parts = is_part;
-        self.expected = if has_like { self.after(view, body) } else { 0..0 };
+        self.expected = if has_like && is_own { self.after(view, body) } else { 0..0 };
         // The body is in the other processor's cache. The second of two lines is fetched together with the first.
         let second = (body.start & !(UNIT - 1)) + UNIT;
         if (second + 1..=second + UNIT).contains(&body.end) {
@@ -473,7 +614,7 @@ impl Consumer {
         }
     }
 
-    /// A body in the payload ring was found. Returns where the next one will lie, if it is as long and short enough to be fetched before
+    /// A body in this direction's ring was found. Returns where the next one will lie, if it is as long and short enough to be fetched before
     /// it is known to be there.
     fn after<G: SegmentView>(&mut self, view: &G, body: &Range<usize>) -> Range<usize> {
         if body.end > self.plan.data_at + self.plan.low && !self.mapped {
@@ -488,11 +629,12 @@ impl Consumer {
     }
 
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
-    /// consumed.
+    /// consumed. `back` hears which piece of ours it comes back in: see [`Producer::take_back`].
     #[inline(always)]
     pub(super) fn pop<G: SegmentView, R>(
         &mut self,
         view: &G,
+        back: impl FnOnce(u32),
         f: impl FnOnce(&Frame, &[u8]) -> Result<R, Malformed>,
     ) -> Result<Popped<R>, Malformed> {
         let Some(word) = self.word(view) else {
@@ -505,16 +647,18 @@ impl Consumer {
             view.expect_load(self.plan.slot(self.head.n + AHEAD));
         }
         let (frame, body) = open(view, &self.plan, self.head.slot, word)?;
-        if body.start < self.plan.data_at {
+        if body.start < self.plan.rings_at {
             // In the slot, whose second line is fetched together with the first.
             (self.expected, self.in_parts) = (0..0, false);
             if body.end > self.head.slot + UNIT {
                 view.expect_load(self.head.slot + UNIT);
             }
-        } else {
-            self.prefetch(view, &frame, &body);
+        } else if let Some(start) = self.begin_long(view, &frame, &body) {
+            back(start);
         }
         let out = if frame.tag == ASK {
+            // It may lack just the piece that is kept.
+            self.keep(None);
             Popped::Asked
         } else {
             // SAFETY: the producer does not write there before our index has passed this slot. A producer that breaks this
@@ -522,7 +666,7 @@ impl Consumer {
             Popped::Frame(unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) }?)
         };
         self.head.step(&self.plan);
-        view.store(self.plan.index, self.head.n, Release);
+        view.store(self.plan.index, self.head.n | self.keeps, Release);
         Ok(out)
     }
 }
@@ -534,8 +678,11 @@ mod tests {
 
     const PLAN: Plan = Plan {
         index: 0,
+        returned: 8,
+        returns: 24,
         slots_at: 4096,
         slots: 8,
+        rings_at: 8192,
         data_at: 8192,
         data: 4096,
         low: 1024,
@@ -544,8 +691,20 @@ mod tests {
     };
     const PARTS_OF_256: InParts = InParts { bytes: 256, least: 3, most: 1024 };
 
+    /// The other direction.
+    const BACK_PLAN: Plan = Plan { index: 16, returned: 24, returns: 8, slots_at: 5120, data_at: 12_288, ..PLAN };
+
     fn memory() -> Segment {
-        Segment::create(12_288).unwrap().0
+        Segment::create(16_384).unwrap().0
+    }
+
+    /// No piece is kept for what is pushed, and none is expected back.
+    fn none(_: u32) -> Option<u32> {
+        None
+    }
+
+    fn no_piece(_: u32) {
+        panic!("nothing is returned")
     }
 
     #[test]
@@ -568,7 +727,7 @@ mod tests {
             let mut consumer = Consumer::new(PLAN);
             memory.store(PLAN.slots_at, word, Release);
             assert!(consumer.has_input(&memory));
-            let got = consumer.pop(&memory, |frame, body| Ok((frame.tag, body.len())));
+            let got = consumer.pop(&memory, no_piece, |frame, body| Ok((frame.tag, body.len())));
             let expected = Ok(Popped::Frame((7, (word & 0x1f_ffff) as usize)));
             assert_eq!(got, if fine { expected } else { Err(Malformed) }, "{word:x}");
         }
@@ -579,7 +738,7 @@ mod tests {
         for lap in [0, 2, 0xffff] {
             let memory = memory();
             memory.store(PLAN.slots_at, 1 | lap << LAP, Release);
-            assert_eq!(Consumer::new(PLAN).pop(&memory, |_, _| Ok(())), Ok(Popped::Nothing));
+            assert_eq!(Consumer::new(PLAN).pop(&memory, no_piece, |_, _| Ok(())), Ok(Popped::Nothing));
         }
     }
 
@@ -587,7 +746,7 @@ mod tests {
     fn one_who_counts_nonsense_is_not_believed() {
         let memory = memory();
         let mut producer = Producer::new(PLAN);
-        let mut push = || producer.push(&memory, Frame::new(1), 0, 1, |_: usize, _: &mut [u8]| ());
+        let mut push = || producer.push(&memory, (Frame::new(1), 0), 1, none, |_: usize, _: &mut [u8]| ());
         (0..7).for_each(|_| assert!(push()));
         assert!(!push());
         memory.store(PLAN.index, 8, Release);
@@ -605,18 +764,22 @@ mod tests {
         let mut laps = 0;
         // The number of the lap wraps around meanwhile.
         while laps < 480_000 {
-            while producer.push(&memory, Frame { tag: 3, fields: [laps, 5] }, 2, BODY, |_: usize, to: &mut [u8]| {
-                to.fill(laps as u8)
-            }) {
+            while producer.push(
+                &memory,
+                (Frame { tag: 3, fields: [laps, 5] }, 2),
+                BODY,
+                none,
+                |_: usize, to: &mut [u8]| to.fill(laps as u8),
+            ) {
                 laps += 1;
             }
             assert!(producer.is_stuck(&memory));
             assert!(producer.ask(&memory) && !producer.ask(&memory));
-            let first = consumer.pop(&memory, |frame, body| Ok((*frame, body.to_vec()))).unwrap();
+            let first = consumer.pop(&memory, no_piece, |frame, body| Ok((*frame, body.to_vec()))).unwrap();
             let frame = Frame { tag: 3, fields: [laps - 7, 5] };
             assert_eq!(first, Popped::Frame((frame, vec![(laps - 7) as u8; BODY])));
             assert!(!producer.is_stuck(&memory));
-            while consumer.pop(&memory, |_, _| Ok(())) == Ok(Popped::Frame(())) {}
+            while consumer.pop(&memory, no_piece, |_, _| Ok(())) == Ok(Popped::Frame(())) {}
             assert!(!consumer.has_input(&memory));
         }
     }
@@ -628,7 +791,7 @@ mod tests {
         let data: Vec<u8> = (0..1100).map(|n| n as u8).collect();
         let mut push = |tag, len: usize| {
             let mut filled = 0;
-            assert!(producer.push(&memory, Frame::new(tag), 0, len, |at: usize, to: &mut [u8]| {
+            assert!(producer.push(&memory, (Frame::new(tag), 0), len, none, |at: usize, to: &mut [u8]| {
                 assert_eq!(at, filled);
                 filled += to.len();
                 to.copy_from_slice(&data[at..filled]);
@@ -641,7 +804,7 @@ mod tests {
             });
             let mut seen = Vec::new();
             let mut pop = || {
-                consumer.pop(&memory, |frame, body| {
+                consumer.pop(&memory, no_piece, |frame, body| {
                     assert_eq!(body, &data[..body.len()]);
                     seen.push((frame.tag, frame.fields[0], body.len()));
                     Ok(())
@@ -661,10 +824,11 @@ mod tests {
             assert_eq!(push(3, 1100), [(3, 0, 1100)], "only a MSG has parts");
         }
         // Seven slots are in use, and so there are none for parts.
-        (0..4).for_each(|_| assert!(producer.push(&memory, Frame::new(MSG), 0, 1, |_: usize, _: &mut [u8]| ())));
-        assert!(producer.push(&memory, Frame::new(MSG), 0, 1100, |_: usize, _: &mut [u8]| ()));
+        (0..4)
+            .for_each(|_| assert!(producer.push(&memory, (Frame::new(MSG), 0), 1, none, |_: usize, _: &mut [u8]| ())));
+        assert!(producer.push(&memory, (Frame::new(MSG), 0), 1100, none, |_: usize, _: &mut [u8]| ()));
         let mut tags = Vec::new();
-        while consumer.pop(&memory, |frame, _| {
+        while consumer.pop(&memory, no_piece, |frame, _| {
             tags.push(frame.tag);
             Ok(())
         }) == Ok(Popped::Frame(()))
@@ -680,15 +844,24 @@ mod tests {
         let begin = unsafe { memory.read(PLAN.data_at, 0, |place| place.as_ptr().addr()) };
         let mut push = |tag, offset| {
             let mut place = None;
-            let pushed =
-                producer.push(&memory, Frame { tag, fields: [0, offset] }, 0, 600, |at: usize, to: &mut [u8]| {
+            let pushed = producer.push(
+                &memory,
+                (Frame { tag, fields: [0, offset] }, 0),
+                600,
+                none,
+                |at: usize, to: &mut [u8]| {
                     place.get_or_insert(to.as_ptr().addr() - begin - at);
-                });
+                },
+            );
             pushed.then_some(place.unwrap_or(0))
         };
-        let mut pop = || while consumer.pop(&memory, |_, _| Ok(())) == Ok(Popped::Frame(())) {};
+        let mut pop = || while consumer.pop(&memory, no_piece, |_, _| Ok(())) == Ok(Popped::Frame(())) {};
         assert_eq!(push(MSG, 0), Some(LEAD));
         assert_eq!((LEAD + base::protocol::message::head::BYTES) % UNIT, 0);
+        pop();
+        // A message's piece is kept until another body has been read.
+        assert_eq!(push(BULK, VAST), None);
+        assert_eq!(push(BULK, 0), Some(640));
         pop();
         assert_eq!(push(BULK, VAST), Some(0));
         assert_eq!(push(BULK, VAST), None);
@@ -697,16 +870,109 @@ mod tests {
         assert_eq!(push(BULK, VAST), Some(0));
     }
 
+    /// Both ends of a lane: what one sends the other receives at once.
+    struct Ends {
+        memory: Segment,
+        ends: [(Producer, Consumer); 2],
+    }
+
+    impl Ends {
+        fn new() -> Ends {
+            let whole = InParts { bytes: PLAN.data, least: 2, most: PLAN.data };
+            let whole = |plan| Plan { far: whole, near: whole, ..plan };
+            let end = |own, other| (Producer::new(whole(own)), Consumer::new(whole(other)));
+            Ends { memory: memory(), ends: [end(PLAN, BACK_PLAN), end(BACK_PLAN, PLAN)] }
+        }
+
+        /// Returns the place of the body's piece, from the begin of both rings; 0 if it is in the slot, and `None` if there is no room.
+        fn send(&mut self, from: usize, tag: u8, len: usize) -> Option<usize> {
+            // SAFETY: nobody writes there now.
+            let begin = unsafe { self.memory.read(PLAN.rings_at, 0, |place| place.as_ptr().addr()) };
+            let (producer, consumer) = &mut self.ends[from];
+            let mut at = 0;
+            let kept = |units| consumer.give_up(units);
+            let pushed = producer.push(&self.memory, (Frame::new(tag), 0), len, kept, |_: usize, to: &mut [u8]| {
+                at = to.as_ptr().addr().saturating_sub(begin) / UNIT * UNIT;
+                to.fill(len as u8);
+            });
+            pushed.then_some(at)
+        }
+
+        fn receive(&mut self, to: usize) -> Popped<usize> {
+            let (producer, consumer) = &mut self.ends[to];
+            let back = |start| producer.take_back(&self.memory, start);
+            let popped = consumer.pop(&self.memory, back, |_, body| {
+                assert!(body.iter().all(|b| *b == body.len() as u8));
+                Ok(body.len())
+            });
+            popped.unwrap()
+        }
+
+        fn pass(&mut self, from: usize, tag: u8, len: usize) -> Option<usize> {
+            let at = self.send(from, tag, len);
+            assert_eq!(self.receive(1 - from), Popped::Frame(len));
+            at
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_where_the_message_was() {
+        let mut lane = Ends::new();
+        for _ in 0..3 * BACK {
+            assert_eq!((lane.pass(0, MSG, 700), lane.pass(1, MSG, 700)), (Some(0), Some(0)));
+        }
+        // One that is shorter goes there too, and a frame without a body there makes no difference.
+        lane.pass(0, MSG, 700);
+        lane.pass(0, MSG, 1);
+        assert_eq!((lane.pass(1, MSG, 600), lane.pass(0, MSG, 700)), (Some(0), Some(0)));
+        // What is longer goes to the own ring, and is answered there.
+        assert_eq!((lane.pass(1, MSG, 760), lane.pass(0, MSG, 700)), (Some(4096), Some(4096)));
+        // Short ones and what is no message do not.
+        for (tag, len) in [(MSG, LEAST_KEPT - 1), (7, 700)] {
+            let mut lane = Ends::new();
+            assert_eq!((lane.pass(0, tag, len), lane.pass(1, tag, len)), (Some(0), Some(4096)));
+            lane.pass(0, MSG, 700);
+            assert_eq!(lane.pass(1, 7, 700), Some(4096), "{tag} {len}");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_kept_is_not_used_until_another_is_read_or_room_is_asked_for() {
+        let mut lane = Ends::new();
+        let at = |lane: &mut Ends| lane.pass(0, MSG, 970);
+        for place in [0, 1024, 0, 1024] {
+            assert_eq!(at(&mut lane), Some(place), "the last alone is kept");
+        }
+        assert_eq!(lane.send(0, MSG, 4000), None);
+        let producer = &mut lane.ends[0].0;
+        assert!(producer.is_stuck(&lane.memory) && producer.is_read(&lane.memory) && producer.ask(&lane.memory));
+        assert_eq!(lane.receive(1), Popped::Asked);
+        assert_eq!(lane.pass(0, MSG, 4000), Some(0));
+        assert_eq!(lane.pass(1, MSG, 4000), Some(0));
+    }
+
+    #[test]
+    fn pieces_that_were_never_given_out_change_nothing() {
+        let mut lane = Ends::new();
+        lane.send(0, MSG, 700);
+        for start in [1, 64, 65, u32::MAX] {
+            lane.ends[0].0.take_back(&lane.memory, start);
+        }
+        let mut left = Vec::new();
+        lane.ends[0].0.unread(&lane.memory, |frame, body| left.push((frame.tag, body.len())));
+        assert_eq!(left, [(MSG, 700)]);
+    }
+
     #[test]
     fn what_is_objected_to_is_not_taken() {
         let memory = memory();
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
-        assert!(producer.push(&memory, Frame::new(9), 0, 1, |_: usize, to: &mut [u8]| to.fill(4)));
-        assert_eq!(consumer.pop(&memory, |_, _| Err::<(), _>(Malformed)), Err(Malformed));
+        assert!(producer.push(&memory, (Frame::new(9), 0), 1, none, |_: usize, to: &mut [u8]| to.fill(4)));
+        assert_eq!(consumer.pop(&memory, no_piece, |_, _| Err::<(), _>(Malformed)), Err(Malformed));
         let mut left = Vec::new();
         producer.unread(&memory, |frame, body| left.push((frame.tag, body.to_vec())));
         assert_eq!(left, [(9, vec![4])]);
-        assert_eq!(consumer.pop(&memory, |_, _| Ok(())), Ok(Popped::Frame(())));
+        assert_eq!(consumer.pop(&memory, no_piece, |_, _| Ok(())), Ok(Popped::Frame(())));
         producer.unread(&memory, |_, _| panic!("nothing is left"));
     }
 }
