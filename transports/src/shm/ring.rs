@@ -58,6 +58,9 @@ pub(super) const NARROW: usize = 2 << 10;
 /// whole ring would take room from them: with it, messages of 16 MiB took 1.3 times as long.
 const VAST: u64 = 4 << 20;
 
+/// Of a body that has no parts so many bytes are fetched as soon as its slot is found.
+const AT_ONCE: usize = 17 << 10;
+
 /// The piece of a shorter body is not kept: to do so takes as long as it saves.
 const LEAST_KEPT: usize = 512;
 
@@ -607,10 +610,10 @@ impl Consumer {
         let has_like = !is_part && !self.in_parts;
         self.in_parts = is_part;
         self.expected = if has_like && is_own { self.after(view, body) } else { 0..0 };
-        // The body is in the other processor's cache. The second of two lines is fetched together with the first.
-        let second = (body.start & !(UNIT - 1)) + UNIT;
-        if (second + 1..=second + UNIT).contains(&body.end) {
-            view.expect_load(second);
+        if has_like {
+            // It is in the other processor's cache: all lines come at a time, and not the first one alone until its head is understood.
+            let begin = body.start / UNIT * UNIT;
+            (begin..body.end.min(begin + AT_ONCE)).step_by(UNIT).for_each(|line| view.expect_load(line));
         }
     }
 
