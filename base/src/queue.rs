@@ -64,7 +64,8 @@ impl<T> Queue<T> {
         self.entries.reserve(1);
     }
 
-    fn tidy(&mut self) {
+    /// Lets go of what has gone: worth it where few are left.
+    pub fn tidy(&mut self) {
         self.entries.drain(..self.gone);
         self.gone = 0;
     }

@@ -35,8 +35,8 @@ const NEAR: InParts = InParts { bytes: 8 << 10, least: 2, most: 32 << 10 };
 
 /// The bytes of a payload ring that are used first.
 const LOW: usize = 256 << 10;
-/// No more bytes of bodies are in one direction at a time.
-const HELD: usize = DATA + SLOTS as usize * SLOT;
+/// No more bytes of bodies are in one direction at a time: those of its own payload ring, and those that are returned in the other's.
+const HELD: usize = 2 * DATA + SLOTS as usize * SLOT;
 /// The bytes of a lane's memory: a little over 4 MiB, of which the kernel provides only pages that are touched.
 pub(super) const MEMORY: usize = LANE_END;
 

@@ -111,7 +111,7 @@ fn parts_are_there_when_they_are_announced() {
         while next < 3 {
             let popped = consumer.pop(
                 &*lane,
-                |_| (),
+                |_| Ok(()),
                 |frame, body| {
                     assert!(body.iter().all(|b| u64::from(*b) == next));
                     let whole = 120 - next;

@@ -161,12 +161,12 @@ impl Consumer {
     }
 
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
-    /// consumed. `back` hears which piece of ours it comes back in: see [`Producer::take_back`].
+    /// consumed. `back` hears which piece of ours it comes back in: see [`super::Producer::take_back`].
     #[inline(always)]
     pub(in crate::shm) fn pop<G: SegmentView, R>(
         &mut self,
         view: &G,
-        back: impl FnOnce(u32),
+        back: impl FnOnce(u32) -> Result<(), Malformed>,
         f: impl FnOnce(&Frame, &[u8]) -> Result<R, Malformed>,
     ) -> Result<Popped<R>, Malformed> {
         let Some(word) = self.word(view) else {
@@ -186,7 +186,7 @@ impl Consumer {
                 view.expect_load(self.head.slot + UNIT);
             }
         } else if let Some(start) = self.begin_long(view, &frame, &body) {
-            back(start);
+            back(start)?;
         }
         let out = if frame.tag == ASK {
             // It may lack just the piece that is kept.

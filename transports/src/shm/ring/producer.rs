@@ -5,6 +5,7 @@ use super::{BODY, Frame, InParts, Next, Plan, WORD, consumed, is_msg, lead, open
 use crate::memory::SegmentView;
 use crate::shm::distance::Distance;
 use crate::shm::payload::{PayloadRing, UNIT};
+use base::bytes::Malformed;
 use base::protocol::frame::BULK;
 use base::protocol::shared::{ACK_NOW, FAR, FIELDS, KEPT, LEAD, PART, QUESTION as ASK, START, TAG};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -239,25 +240,25 @@ impl Producer {
         // An index that cannot be is ignored.
         if (self.head..=self.tail.n).contains(&head) {
             self.head = head;
-            // A piece that is on its way back is no longer kept, and not free until it has been read.
+            // A piece that is on its way back is no longer kept, and not free until it has been read. This word is read behind the index:
+            // then it counts all that was returned before that was written.
             if view.load(self.plan.returned, Relaxed) == self.back {
                 self.payload.free(head, keeps);
             }
         }
     }
 
-    /// The other side has returned the piece that begins here, and we have read what is in it.
+    /// The other side has returned the piece that begins here, and we read next what is in it. Only one that was given out can come back.
     #[inline(never)]
-    pub(in crate::shm) fn take_back<G: SegmentView>(&mut self, view: &G, start: u32) {
-        self.back = self.back.wrapping_add(1);
-        // One that was not given out is ignored.
-        if let Some(slot) = start.checked_sub(self.plan.first()).and_then(|start| self.payload.take_back(start)) {
-            self.head = self.head.max(slot + 1);
-        }
+    pub(in crate::shm) fn take_back<G: SegmentView>(&mut self, view: &G, start: u32) -> Result<(), Malformed> {
+        let slot = start.checked_sub(self.plan.first()).and_then(|start| self.payload.take_back(start));
+        self.head = self.head.max(slot.ok_or(Malformed)? + 1);
+        self.back += 1;
         self.stuck = false;
         if self.back.is_multiple_of(BACK) {
             self.look(view);
         }
+        Ok(())
     }
 
     /// Whether the consumer has consumed all that was published.
@@ -290,7 +291,8 @@ impl Producer {
             if let Ok((frame, body)) = open(view, &self.plan, slot, word)
                 && frame.tag != ASK
             {
-                // SAFETY: only the producer writes there, and it does not do so here.
+                // SAFETY: only the producer writes there, and it does not do so here. If the other side lives, it may just read the last of
+                // these and write to a piece that has come back with it: it has that body then, and drops it when it comes again.
                 unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) };
             }
         }

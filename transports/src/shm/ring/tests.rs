@@ -34,7 +34,7 @@ fn none(_: u32) -> Option<u32> {
     None
 }
 
-fn no_piece(_: u32) {
+fn no_piece(_: u32) -> Result<(), Malformed> {
     panic!("nothing is returned")
 }
 
@@ -273,11 +273,22 @@ fn a_piece_that_is_kept_is_not_used_until_another_is_read_or_room_is_asked_for()
 }
 
 #[test]
+fn what_was_returned_and_not_read_comes_back() {
+    let mut lane = Ends::new();
+    lane.pass(0, MSG, 700);
+    assert_eq!(lane.send(1, MSG, 650), Some(0));
+    assert_eq!(lane.send(1, MSG, 4000), Some(4096));
+    let mut left = Vec::new();
+    lane.ends[1].0.unread(&lane.memory, |_, body| left.push(body.to_vec()));
+    assert_eq!(left, [650, 4000].map(|len| vec![len as u8; len]));
+}
+
+#[test]
 fn pieces_that_were_never_given_out_change_nothing() {
     let mut lane = Ends::new();
     lane.send(0, MSG, 700);
     for start in [1, 64, 65, u32::MAX] {
-        lane.ends[0].0.take_back(&lane.memory, start);
+        assert_eq!(lane.ends[0].0.take_back(&lane.memory, start), Err(Malformed));
     }
     let mut left = Vec::new();
     lane.ends[0].0.unread(&lane.memory, |frame, body| left.push((frame.tag, body.len())));
