@@ -631,6 +631,8 @@ pub mod shared {
     pub const ROOM: usize = 2 << 20;
     /// The bit of an index that says that the consumer keeps a piece of the payload ring.
     pub const KEPT: u32 = 63;
+    /// The bit from which on a count of returned pieces says where the last of them is.
+    pub const LAST: u32 = 48;
     /// The unit of places in the payload ring, in bytes.
     pub const UNIT: usize = 64;
     /// The body of a MSG begins so many bytes behind its place there: its head ends at a unit's end, and the data begin with one.
@@ -640,7 +642,7 @@ pub mod shared {
         /// Offsets in the memory of a lane, in bytes.
         LANE: usize, ["offset", "name", "what"];
         128 INDEX "index of the dialling side's direction: how many slots its receiver has consumed, u64; with bit 63 it keeps the room of the last body of a MSG among them, for a body of its own";
-        136 RETURNED "how many bodies that receiver has written to room that it kept, u64";
+        136 RETURNED "how many bodies that receiver has written to room that it kept, modulo 2^48, u64; from bit 48 on where the last of these is, in the same units as a slot's";
         256 DIRECT "whether that receiver looks by itself (0: no), u64";
         384 OTHER_INDEX "index of the other direction";
         392 OTHER_RETURNED "the same for its receiver";

@@ -81,8 +81,15 @@ impl PayloadRing {
 
     /// Takes back the pieces of all slots before this one, which are consumed; but not the last of them if the consumer keeps it.
     pub(super) fn free(&mut self, slot: u64, but_last: bool) {
+        self.free_before(slot, but_last, None);
+    }
+
+    /// The same, but nothing from the piece on that begins at `until`: it is on its way back.
+    pub(super) fn free_before(&mut self, slot: u64, but_last: bool, until: Option<u32>) {
         let first = usize::from(but_last);
-        while self.held.iter().nth(first).is_some_and(|(s, _)| *s < slot) {
+        while self.held.iter().nth(first).is_some_and(|(s, _)| *s < slot)
+            && self.held.front().map(|(_, start)| *start) != until
+        {
             self.held.pop_front();
         }
         if self.held.len() == 1 {
@@ -174,8 +181,10 @@ mod tests {
         assert_eq!(room.next(2 * UNIT, true), Some(4), "where the last one was");
         room.take(6, 4, 2 * UNIT, true);
         room.take(7, 6, UNIT, true);
-        assert_eq!(room.take_back(4), Some(6));
-        assert_eq!(room.next(UNIT, true), Some(7), "another is behind it");
+        room.free_before(8, false, Some(6));
+        assert_eq!(room.take_back(4), None, "it was before the one that is on its way");
+        assert_eq!(room.next(UNIT, true), Some(7), "that one is still there");
+        assert_eq!(room.take_back(6), Some(7));
     }
 
     #[test]

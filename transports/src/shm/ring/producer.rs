@@ -7,7 +7,7 @@ use crate::shm::distance::Distance;
 use crate::shm::payload::{PayloadRing, UNIT};
 use base::bytes::Malformed;
 use base::protocol::frame::BULK;
-use base::protocol::shared::{ACK_NOW, FAR, FIELDS, KEPT, LEAD, PART, QUESTION as ASK, START, TAG};
+use base::protocol::shared::{ACK_NOW, FAR, FIELDS, KEPT, LAST, LEAD, PART, QUESTION as ASK, START, TAG};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use wire::lane::Body;
 
@@ -37,6 +37,11 @@ enum Region {
     NearFirst,
     /// In the near part.
     Near,
+}
+
+/// How many bodies were returned, as a word of that says, modulo what it has room for.
+fn count(returned: u64) -> u64 {
+    returned & ((1 << LAST) - 1)
 }
 
 pub(in crate::shm) struct Producer {
@@ -140,7 +145,7 @@ impl Producer {
             && let Some(start) = kept(bytes.div_ceil(UNIT) as u32)
         {
             self.returned += 1;
-            view.store(self.plan.returns, self.returned, Relaxed);
+            view.store(self.plan.returns, count(self.returned) | u64::from(start) << LAST, Relaxed);
             return Some((start, self.parts(len, frame.tag)));
         }
         let region = self.region(frame, len);
@@ -242,8 +247,15 @@ impl Producer {
             self.head = head;
             // A piece that is on its way back is no longer kept, and not free until it has been read. This word is read behind the index:
             // then it counts all that was returned before that was written.
-            if view.load(self.plan.returned, Relaxed) == self.back {
-                self.payload.free(head, keeps);
+            let returned = view.load(self.plan.returned, Relaxed);
+            match count(returned.wrapping_sub(self.back)) {
+                0 => self.payload.free(head, keeps),
+                1 => {
+                    let last = ((returned >> LAST) as u32).checked_sub(self.plan.first());
+                    self.payload.free_before(head, keeps, last);
+                }
+                // Only of the last one it is known which it is.
+                _ => {}
             }
         }
     }

@@ -273,6 +273,16 @@ fn a_piece_that_is_kept_is_not_used_until_another_is_read_or_room_is_asked_for()
 }
 
 #[test]
+fn there_is_room_while_a_piece_is_on_its_way_back() {
+    let mut lane = Ends::new();
+    assert_eq!((lane.pass(0, MSG, 1900), lane.pass(0, MSG, 700)), (Some(0), Some(1984)));
+    assert_eq!(lane.send(1, MSG, 700), Some(1984));
+    assert_eq!(lane.pass(0, MSG, 1900), Some(0), "what was given out before is free");
+    assert_eq!(lane.receive(0), Popped::Frame(700));
+    assert_eq!(lane.pass(1, MSG, 1900), Some(0));
+}
+
+#[test]
 fn what_was_returned_and_not_read_comes_back() {
     let mut lane = Ends::new();
     lane.pass(0, MSG, 700);
