@@ -64,8 +64,7 @@ impl<T> Queue<T> {
         self.entries.reserve(1);
     }
 
-    /// Lets go of what has gone: worth it where few are left.
-    pub fn tidy(&mut self) {
+    fn tidy(&mut self) {
         self.entries.drain(..self.gone);
         self.gone = 0;
     }

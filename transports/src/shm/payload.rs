@@ -92,10 +92,6 @@ impl PayloadRing {
         {
             self.held.pop_front();
         }
-        if self.held.len() == 1 {
-            // Where one is always kept it would never be empty, and grow.
-            self.held.tidy();
-        }
     }
 
     /// The piece that begins here has come back from the consumer, and with it all before. Returns its slot; `None`: it was not given out.

@@ -102,9 +102,10 @@ impl Plan {
         ((self.data_at - self.rings_at) / UNIT) as u32
     }
 
-    /// Where the other direction's begins.
-    fn other_ring(&self) -> usize {
-        2 * self.rings_at + self.data - self.data_at
+    /// Where the payload ring ends in which this position is, or the second one if it is in none.
+    fn ring_end(&self, at: usize) -> usize {
+        let second = self.rings_at + self.data;
+        if at < second { second } else { second + self.data }
     }
 
     /// Whether a position is in this direction's payload ring.
@@ -182,8 +183,7 @@ fn open_other<G: SegmentView>(
     let (at, room) = if word >> FAR & 1 == 1 {
         let at = plan.place((word >> START & 0xffff) as u32) + lead(frame.tag);
         // A body is in one of the rings as a whole.
-        let ring = if plan.is_own(at) { plan.data_at } else { plan.other_ring() };
-        (at, (ring..=ring + plan.data).contains(&at).then(|| ring + plan.data - at).ok_or(Malformed)?)
+        (at, plan.ring_end(at).checked_sub(at).ok_or(Malformed)?)
     } else {
         (slot + WORD * (fields + 1), BODY - WORD * fields)
     };

@@ -43,9 +43,8 @@ pub(in crate::shm) enum Popped<R> {
 pub(in crate::shm) struct Consumer {
     plan: Plan,
     head: Next,
-    /// The piece that was read last, and that the producer does not use again yet; and what the index says of it.
+    /// The piece that was read last, and that the producer does not use again yet.
     kept: Option<Piece>,
-    keeps: u64,
     /// The whole payload ring is mapped here: the producer uses all of it.
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
@@ -64,7 +63,6 @@ impl Consumer {
             head: Next::first(&plan),
             plan,
             kept: None,
-            keeps: 0,
             mapped: false,
             run: 0,
             expected: 0..0,
@@ -101,7 +99,7 @@ impl Consumer {
     #[inline(always)]
     pub(in crate::shm) fn give_up(&mut self, units: u32) -> Option<u32> {
         let piece = self.kept.filter(|piece| units <= piece.units)?;
-        self.keep(None);
+        self.kept = None;
         // The next body may lie there again. These lines are here, and to fetch them while they are written takes them from the producer.
         self.expected = 0..0;
         Some(piece.start)
@@ -110,27 +108,22 @@ impl Consumer {
     /// A body in the payload rings was found, and is read next. Returns the piece of ours in which it has come back.
     #[inline(never)]
     fn begin_long<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>) -> Option<u32> {
-        let is_own = self.plan.is_own(body.start);
-        self.prefetch(view, frame, body, is_own);
         let start = ((body.start - self.plan.rings_at) / UNIT) as u32;
+        let (is_own, piece) = (self.plan.is_own(body.start), self.plan.place(start)..body.end);
+        self.prefetch(view, frame, &piece, is_own);
         if frame.tag == PART {
             return None;
         }
         if !is_own {
             return Some(start);
         }
-        let units = (body.end - self.plan.place(start)).div_ceil(UNIT) as u32;
-        self.keep((is_msg(frame.tag) && body.len() >= LEAST_KEPT).then_some(Piece { start, units }));
+        let units = piece.len().div_ceil(UNIT) as u32;
+        self.kept = (is_msg(frame.tag) && body.len() >= LEAST_KEPT).then_some(Piece { start, units });
         None
     }
 
-    fn keep(&mut self, piece: Option<Piece>) {
-        self.kept = piece;
-        self.keeps = u64::from(piece.is_some()) << KEPT;
-    }
-
-    /// `is_own`: it is in this direction's ring.
-    fn prefetch<G: SegmentView>(&mut self, view: &G, frame: &Frame, body: &Range<usize>, is_own: bool) {
+    /// `piece` is where the body lies, with what is before it; `is_own`: that is in this direction's ring.
+    fn prefetch<G: SegmentView>(&mut self, view: &G, frame: &Frame, piece: &Range<usize>, is_own: bool) {
         let is_part = frame.tag == PART;
         if is_part {
             // The slot of the next part comes while this one is copied.
@@ -138,23 +131,22 @@ impl Consumer {
         }
         let has_like = !is_part && !self.in_parts;
         self.in_parts = is_part;
-        self.expected = if has_like && is_own { self.after(view, body) } else { 0..0 };
+        self.expected = if has_like && is_own { self.after(view, piece) } else { 0..0 };
         if has_like {
             // It is in the other processor's cache: all lines come at a time, and not the first one alone until its head is understood.
-            let begin = body.start / UNIT * UNIT;
-            (begin..body.end.min(begin + AT_ONCE)).step_by(UNIT).for_each(|line| view.expect_load(line));
+            (piece.start..piece.end.min(piece.start + AT_ONCE)).step_by(UNIT).for_each(|line| view.expect_load(line));
         }
     }
 
     /// A body in this direction's ring was found. Returns where the next one will lie, if it is as long and short enough to be fetched before
     /// it is known to be there.
-    fn after<G: SegmentView>(&mut self, view: &G, body: &Range<usize>) -> Range<usize> {
-        if body.end > self.plan.data_at + self.plan.low && !self.mapped {
+    fn after<G: SegmentView>(&mut self, view: &G, piece: &Range<usize>) -> Range<usize> {
+        if piece.end > self.plan.data_at + self.plan.low && !self.mapped {
             // The producer uses the whole ring, so all of it will be read.
             self.mapped = true;
             view.populate(self.plan.data_at, self.plan.data);
         }
-        let (begin, len) = (body.end.next_multiple_of(UNIT), body.end - body.start / UNIT * UNIT);
+        let (begin, len) = (piece.end.next_multiple_of(UNIT), piece.len());
         self.looks.set(0);
         let fits = len <= EXPECTED && begin + len <= self.plan.data_at + self.plan.data;
         if fits { begin..begin + len } else { 0..0 }
@@ -190,7 +182,7 @@ impl Consumer {
         }
         let out = if frame.tag == ASK {
             // It may lack just the piece that is kept.
-            self.keep(None);
+            self.kept = None;
             Popped::Asked
         } else {
             // SAFETY: the producer does not write there before our index has passed this slot. A producer that breaks this
@@ -198,7 +190,8 @@ impl Consumer {
             Popped::Frame(unsafe { view.read(body.start, body.len(), |bytes| f(&frame, bytes)) }?)
         };
         self.head.step(&self.plan);
-        view.store(self.plan.index, self.head.n | self.keeps, Release);
+        let keeps = u64::from(self.kept.is_some()) << KEPT;
+        view.store(self.plan.index, self.head.n | keeps, Release);
         Ok(out)
     }
 }
