@@ -50,13 +50,19 @@ impl<T> Queue<T> {
     #[inline(always)]
     pub fn push(&mut self, entry: T) {
         if self.entries.len() == self.entries.capacity() {
-            self.make_room();
+            return self.push_to_more(entry);
         }
         self.entries.push(entry);
     }
 
-    /// Lets go of what has gone, if that is at least half of it, and so takes no more time than the pushes before. Else there will be more room.
     #[cold]
+    #[inline(never)]
+    fn push_to_more(&mut self, entry: T) {
+        self.make_room();
+        self.entries.push(entry);
+    }
+
+    /// Lets go of what has gone, if that is at least half of it, and so takes no more time than the pushes before. Else there will be more room.
     fn make_room(&mut self) {
         if self.gone * 2 >= self.entries.len() {
             self.tidy();

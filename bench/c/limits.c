@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As long as is best from 16 KiB to 16 MiB on the machine at hand. */
-enum { PART = 16 << 10, PARTS = 8 };
+/* Parts of a message in the ring: a quarter of it, but not less than the one and no more than the other, as is best on the machine at hand. */
+enum { LEAST_PART = 16 << 10, MOST_PART = 64 << 10, PARTS = 8 };
 
 /* What both processes see. A word each way, alone on its cache lines; the second line is the prefetcher's. What has been
  * seen lies apart: who gets an answer need not look. */
@@ -25,12 +25,13 @@ static struct shared {
         _Alignas(128) _Atomic uint64_t seen;
     } way[2];
     _Atomic int pid[2];
-    /* For each way: how many parts are there, how many were taken, and the parts. */
+    /* For each way: how many parts are there, and how many were taken. */
     struct {
         _Alignas(128) _Atomic uint64_t there;
         _Alignas(128) _Atomic uint64_t taken;
-        _Alignas(4096) char parts[PARTS][PART];
     } ring[2];
+    /* An answer goes where the message was, whose lines both have. */
+    _Alignas(4096) char parts[PARTS][MOST_PART];
 } *shared;
 
 /* Words sent and received, and sent since the last answer: there is room for one. */
@@ -89,17 +90,26 @@ static void readv_recv(void *to, size_t bytes)
     word_is_seen();
 }
 
-/* What a ring in shared memory takes by itself: both copy at a time, part by part. There is nothing but the bytes. */
+/* What a ring in shared memory takes by itself: both copy at a time, part by part. There is nothing but the bytes. A message begins at the first
+ * part when all before it has been taken, as an answer shows by itself. */
+static size_t part_of(size_t bytes)
+{
+    size_t part = bytes / 4;
+    return part < LEAST_PART ? LEAST_PART : part > MOST_PART ? MOST_PART : part;
+}
+
 static void ring_send(const void *from, size_t bytes)
 {
     static uint64_t sent;
     __typeof__(shared->ring[0]) *ring = &shared->ring[channel.side];
-    size_t at = 0;
+    size_t at = 0, part = 0, longest = part_of(bytes);
+    while (unanswered && atomic_load_explicit(&ring->taken, memory_order_acquire) != sent) {}
+    unanswered = 1;
     do {
-        size_t now = bytes - at < PART ? bytes - at : PART;
-        while (sent - atomic_load_explicit(&ring->taken, memory_order_acquire) >= PARTS) {}
+        size_t now = bytes - at < longest ? bytes - at : longest;
+        while (part >= PARTS && sent - atomic_load_explicit(&ring->taken, memory_order_acquire) >= PARTS) {}
         const char *here = (const char *)from + at;
-        char *there = ring->parts[sent % PARTS];
+        char *there = shared->parts[part++ % PARTS];
 #ifdef __x86_64__
         /* It takes lines whole, where other stores fetch them first. */
         if (now >= 256) {
@@ -117,14 +127,15 @@ static void ring_recv(void *to, size_t bytes)
 {
     static uint64_t got;
     __typeof__(shared->ring[0]) *ring = &shared->ring[!channel.side];
-    size_t at = 0;
+    size_t at = 0, part = 0, longest = part_of(bytes);
     do {
-        size_t now = bytes - at < PART ? bytes - at : PART;
+        size_t now = bytes - at < longest ? bytes - at : longest;
         while (atomic_load_explicit(&ring->there, memory_order_acquire) == got) {}
-        memcpy((char *)to + at, ring->parts[got % PARTS], now);
+        memcpy((char *)to + at, shared->parts[part++ % PARTS], now);
         atomic_store_explicit(&ring->taken, ++got, memory_order_release);
         at += now;
     } while (at < bytes);
+    unanswered = 0;
 }
 
 static int wire;

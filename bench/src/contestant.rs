@@ -119,7 +119,10 @@ impl Contestant {
         let all = [
             ("line", "a cache line that two processes share, polled"),
             ("memcpy", "memcpy by one process"),
-            ("ring", "a ring in shared memory: one process copies parts of 16 KiB into it, the other one out of it"),
+            (
+                "ring",
+                "a ring in shared memory: one process copies a message into it part by part, the other one out of it; an answer goes where the message was",
+            ),
             ("readv", "process_vm_readv, the other told by a cache line"),
             ("polling", "TCP over loopback, nonblocking calls in a loop"),
             ("blocking", "TCP over loopback, blocking calls"),

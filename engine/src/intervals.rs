@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
 
 /// No count and no size that is read from a snapshot reaches this, so two of them can be added.
 pub(crate) const MOST: u64 = 1 << 62;
@@ -18,19 +19,19 @@ impl Intervals {
         if start >= end {
             return;
         }
-        if let Some((&s, &e)) = self.0.range(..=start).next_back()
-            && e >= start
-        {
-            if e >= end {
-                return;
-            }
-            start = s;
+        match self.0.range_mut(..=start).next_back() {
+            Some((_, e)) if *e >= end => return,
+            // Most of them follow the one before, which is made longer.
+            Some((&s, e)) if *e >= start => (start, *e) = (s, end),
+            _ => drop(self.0.insert(start, end)),
         }
-        while let Some((&s, &e)) = self.0.range(start..=end).next() {
+        while let Some((&s, &e)) = self.0.range((Excluded(start), Included(end))).next() {
             self.0.remove(&s);
-            end = end.max(e);
+            if e > end {
+                end = e;
+                self.0.insert(start, end);
+            }
         }
-        self.0.insert(start, end);
     }
 
     /// Removes the lowest range, or its first `max` numbers if it is longer, and returns what was removed.
@@ -155,6 +156,7 @@ mod tests {
                 let end = (start + (x >> 50) % 9).min(40);
                 set.insert(start, end);
                 flags[start as usize..end as usize].fill(true);
+                assert!(set.is_sound(40));
                 for (i, &f) in flags.iter().enumerate() {
                     assert_eq!(set.contains(i as u64), f);
                 }

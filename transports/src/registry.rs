@@ -423,7 +423,11 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     #[inline(always)]
     fn flush(&mut self, mem: &M) -> bool {
-        each!(self, lane => lane.flush(mem))
+        match self {
+            // On the way of each message: no jump by a table.
+            AnyLane::Shm(lane) => lane.flush(mem),
+            other => each!(other, lane => lane.flush(mem)),
+        }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
@@ -445,7 +449,10 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     #[inline(always)]
     fn event(&mut self) -> Option<Event> {
-        each!(self, lane => Lane::<M>::event(lane))
+        match self {
+            AnyLane::Shm(lane) => Lane::<M>::event(lane),
+            other => each!(other, lane => Lane::<M>::event(lane)),
+        }
     }
 
     fn quiesce(&mut self) {

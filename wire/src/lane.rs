@@ -136,8 +136,8 @@ pub trait Sink {
     /// A whole frame that is not BULK. [`Malformed`] if the frame breaks the protocol: then the lane dies.
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed>;
 
-    /// A MSG that acknowledges nothing: as [`Sink::on_frame`]. A lane whose headers have processes and generation in common need
-    /// not make one for each.
+    /// A MSG that acknowledges nothing: as [`Sink::on_frame`]. A lane that was made for two processes and a generation, which all its headers
+    /// have in common, need not make one for each.
     #[inline(always)]
     fn on_msg(&mut self, common: &Header, sequence: u64, ack_now: bool, payload: &[u8]) -> Result<(), Malformed> {
         let len = payload.len() as u32;

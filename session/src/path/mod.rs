@@ -702,13 +702,13 @@ impl Path {
         Ok(Seen::Taken)
     }
 
-    /// Whether a MSG with this sequence and no acknowledgement, on the lane of these processes and this generation, is the next body, and
-    /// nothing is to be done but to deliver it and to call [`Path::delivered`]. So it is with most on a lane without retention.
+    /// Whether a MSG with this sequence and no acknowledgement, on a lane that was made for these processes and this generation, is the next
+    /// body, and nothing is to be done but to deliver it and to call [`Path::delivered`]. So it is with most on a lane without retention.
     #[inline(always)]
     pub(crate) fn is_simply_next(&self, common: &Header, sequence: u64) -> bool {
+        debug_assert!(common.source == self.remote && common.dest == self.local);
         let is_active = self.active.is_some_and(|a| a.generation == common.generation && !a.caps.needs_retention);
-        (is_active && common.source == self.remote && common.dest == self.local)
-            && (self.inc.is_next(sequence) && !self.other_keeps_all && self.out.retained.is_empty())
+        is_active && self.inc.is_next(sequence) && !self.other_keeps_all && self.out.retained.is_empty()
     }
 
     /// The next body has been delivered. `ack_now`: the other side asks for an acknowledgement.

@@ -150,30 +150,41 @@ impl Frame {
     pub(super) fn new(tag: u8) -> Frame {
         Frame { tag, fields: [0; 2] }
     }
-}
 
-/// Reads a published slot: its frame, and the range of its body.
-#[inline(always)]
-fn open<G: SegmentView>(view: &G, plan: &Plan, slot: usize, word: u64) -> Result<(Frame, Range<usize>), Malformed> {
-    let len = (word & ((1 << LEN_BITS) - 1)) as usize;
-    if word & (3 << FIELDS | 1 << FAR) == 0 && len <= BODY {
-        // Most frames: a body in the slot, and nothing else.
-        let at = slot + WORD;
-        return Ok((Frame::new((word >> TAG) as u8), at..at + len));
+    /// With the tag that a slot's word says.
+    #[inline(always)]
+    fn of(word: u64) -> Frame {
+        Frame::new((word >> TAG) as u8)
     }
-    open_other(view, plan, slot, word, len)
 }
 
-/// Of a frame that has fields, or a body in the payload ring.
-fn open_other<G: SegmentView>(
+/// Reads a published slot, whose `frame` has its tag: the rest of that, and the range of its body.
+#[inline(always)]
+fn open<G: SegmentView>(
     view: &G,
     plan: &Plan,
     slot: usize,
     word: u64,
-    len: usize,
-) -> Result<(Frame, Range<usize>), Malformed> {
+    frame: &mut Frame,
+) -> Result<Range<usize>, Malformed> {
+    let len = (word & ((1 << LEN_BITS) - 1)) as usize;
+    if word & (3 << FIELDS | 1 << FAR) == 0 && len <= BODY {
+        // Most frames: a body in the slot, and nothing else.
+        let at = slot + WORD;
+        return Ok(at..at + len);
+    }
+    let at = open_other(view, plan, (slot, word, len), frame)?;
+    Ok(at..at + len)
+}
+
+/// Of a frame that has fields, or a body in the payload ring. Returns where its body begins.
+fn open_other<G: SegmentView>(
+    view: &G,
+    plan: &Plan,
+    (slot, word, len): (usize, u64, usize),
+    frame: &mut Frame,
+) -> Result<usize, Malformed> {
     let fields = (word >> FIELDS & 3) as usize;
-    let mut frame = Frame::new((word >> TAG) as u8);
     if fields > frame.fields.len() {
         return Err(Malformed);
     }
@@ -187,7 +198,7 @@ fn open_other<G: SegmentView>(
     } else {
         (slot + WORD * (fields + 1), BODY - WORD * fields)
     };
-    if len > room { Err(Malformed) } else { Ok((frame, at..at + len)) }
+    if len > room { Err(Malformed) } else { Ok(at) }
 }
 
 /// A piece of the payload ring that its consumer keeps; in units, from the begin of both rings.

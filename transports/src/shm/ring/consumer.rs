@@ -132,7 +132,7 @@ impl Consumer {
         let has_like = !is_part && !self.in_parts;
         self.in_parts = is_part;
         self.expected = if has_like && is_own { self.after(view, piece) } else { 0..0 };
-        if has_like {
+        if has_like && is_msg(frame.tag) {
             // It is in the other processor's cache: all lines come at a time, and not the first one alone until its head is understood.
             (piece.start..piece.end.min(piece.start + AT_ONCE)).step_by(UNIT).for_each(|line| view.expect_load(line));
         }
@@ -170,7 +170,8 @@ impl Consumer {
         if self.run > RUN {
             view.expect_load(self.plan.slot(self.head.n + AHEAD));
         }
-        let (frame, body) = open(view, &self.plan, self.head.slot, word)?;
+        let mut frame = Frame::of(word);
+        let body = open(view, &self.plan, self.head.slot, word, &mut frame)?;
         if body.start < self.plan.rings_at {
             // In the slot, whose second line is fetched together with the first.
             (self.expected, self.in_parts) = (0..0, false);

@@ -300,7 +300,8 @@ impl Producer {
         for n in self.head..self.tail.n {
             let slot = self.plan.slot(n);
             let word = view.load(slot, Acquire);
-            if let Ok((frame, body)) = open(view, &self.plan, slot, word)
+            let mut frame = Frame::of(word);
+            if let Ok(body) = open(view, &self.plan, slot, word, &mut frame)
                 && frame.tag != ASK
             {
                 // SAFETY: only the producer writes there, and it does not do so here. If the other side lives, it may just read the last of
