@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Parts of a message in the ring: a quarter of it, but not less than the one and no more than the other, as is best on the machine at hand. */
+/* A part of a message in the ring is a quarter of it, within these bounds: as is best on the machine at hand. */
 enum { LEAST_PART = 16 << 10, MOST_PART = 64 << 10, PARTS = 8 };
 
 /* What both processes see. A word each way, alone on its cache lines; the second line is the prefetcher's. What has been
@@ -30,11 +30,11 @@ static struct shared {
         _Alignas(128) _Atomic uint64_t there;
         _Alignas(128) _Atomic uint64_t taken;
     } ring[2];
-    /* An answer goes where the message was, whose lines both have. */
+    /* An answer goes where the message was, whose lines both have. So both sides may not send at a time. */
     _Alignas(4096) char parts[PARTS][MOST_PART];
 } *shared;
 
-/* Words sent and received, and sent since the last answer: there is room for one. */
+/* Words sent and received. Whether a word, or a message in the ring, was sent since the last answer: there is room for one. */
 static uint64_t turns[2];
 static int unanswered;
 

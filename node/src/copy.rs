@@ -52,7 +52,7 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, len: usize) {
 
 /// Bodies of this many bytes are stored by the processor's string instruction. It takes lines as a whole, where single stores to lines that
 /// the receiver has had before fetch each of them first, and a receiver that waits may take them away in between. memcpy begins
-/// with it at 4 KiB or later.
+/// with it at 4 KiB or later, and to begin it takes longer than to copy less.
 const STRING: Range<usize> = 512..4096;
 
 /// Stores bytes where another processor will read them.

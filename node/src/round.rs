@@ -157,7 +157,8 @@ impl Core {
                 self.update_watched(i);
             }
         }
-        // A message that came may have given credit, so that others can be sent now; a plain one has not.
+        // A message that came may have given credit, so that others can be sent now, unless all were plain; and one for an operation that is
+        // forgotten leaves that to be swept.
         if found && (self.pace.stirred || self.forgotten() > 0) || self.is_dirty() {
             self.follow_up(self.session.bytes_in() != before);
         }

@@ -136,8 +136,8 @@ pub trait Sink {
     /// A whole frame that is not BULK. [`Malformed`] if the frame breaks the protocol: then the lane dies.
     fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed>;
 
-    /// A MSG that acknowledges nothing: as [`Sink::on_frame`]. A lane that was made for two processes and a generation, which all its headers
-    /// have in common, need not make one for each.
+    /// A MSG that acknowledges nothing: as [`Sink::on_frame`], but only for a lane whose headers have the processes that it was made for. These
+    /// are not compared, and no header is made for each.
     #[inline(always)]
     fn on_msg(&mut self, common: &Header, sequence: u64, ack_now: bool, payload: &[u8]) -> Result<(), Malformed> {
         let len = payload.len() as u32;
@@ -151,7 +151,7 @@ pub trait Sink {
     }
 
     /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
-    /// several times, with more bytes each time, or never.
+    /// several times, with more bytes each time, or never. Only for a lane as with [`Sink::on_msg`].
     fn on_part(&mut self, _common: &Header, _sequence: u64, _part: &[u8], _total: u64) {}
 
     /// The bytes from `at` up to `header.len` of a BULK frame's payload can be read.

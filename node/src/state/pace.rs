@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     pub sleepers: usize,
     /// Calls since the last round.
     pub without_round: u32,
-    /// Something else than plain messages has come, or was carried out: a time limit may have begun.
+    /// Something else than plain messages has come, or was carried out: a time limit may have begun, and there may be something to follow up.
     pub stirred: bool,
     /// Whether a waiting thread may spin and yield.
     pub crowd: Crowd,

@@ -25,7 +25,7 @@ const FETCHED: usize = 64;
 /// After so many looks that find nothing it does so no more: what comes then is not urgent, and other lanes are looked at meanwhile.
 const LOOKS: u32 = 64;
 
-/// Of a body that has no parts so many bytes are fetched as soon as its slot is found.
+/// Of a message's body that has no parts so many bytes are fetched as soon as its slot is found. Bulk is copied at once in any case.
 const AT_ONCE: usize = 17 << 10;
 
 /// The piece of a shorter body is not kept: to do so takes as long as it saves.
