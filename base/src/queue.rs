@@ -55,19 +55,14 @@ impl<T> Queue<T> {
         self.entries.push(entry);
     }
 
+    /// Lets go of what has gone, if that is at least half of it, and so takes no more time than the pushes before. Else there will be more room.
     #[cold]
     #[inline(never)]
     fn push_to_more(&mut self, entry: T) {
-        self.make_room();
-        self.entries.push(entry);
-    }
-
-    /// Lets go of what has gone, if that is at least half of it, and so takes no more time than the pushes before. Else there will be more room.
-    fn make_room(&mut self) {
         if self.gone * 2 >= self.entries.len() {
             self.tidy();
         }
-        self.entries.reserve(1);
+        self.entries.push(entry);
     }
 
     fn tidy(&mut self) {

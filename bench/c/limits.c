@@ -90,14 +90,14 @@ static void readv_recv(void *to, size_t bytes)
     word_is_seen();
 }
 
-/* What a ring in shared memory takes by itself: both copy at a time, part by part. There is nothing but the bytes. A message begins at the first
- * part when all before it has been taken, as an answer shows by itself. */
 static size_t part_of(size_t bytes)
 {
     size_t part = bytes / 4;
     return part < LEAST_PART ? LEAST_PART : part > MOST_PART ? MOST_PART : part;
 }
 
+/* What a ring in shared memory takes by itself: both copy at a time, part by part. There is nothing but the bytes. A message begins at the first
+ * part when all before it has been taken, as an answer shows by itself. */
 static void ring_send(const void *from, size_t bytes)
 {
     static uint64_t sent;

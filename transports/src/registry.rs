@@ -336,6 +336,16 @@ transports! {
     Toy(ToyLane), toy;
 }
 
+/// As `each`, for what is on the way of each message: one comparison leads to shared memory, and no jump by a table.
+macro_rules! shm_first {
+    ($any:expr, $one:ident => $e:expr) => {
+        match $any {
+            AnyLane::Shm($one) => $e,
+            other => each!(other, $one => $e),
+        }
+    };
+}
+
 impl AnyLane {
     /// The lane, if it is polled.
     #[inline(always)]
@@ -423,11 +433,7 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     #[inline(always)]
     fn flush(&mut self, mem: &M) -> bool {
-        match self {
-            // On the way of each message: no jump by a table.
-            AnyLane::Shm(lane) => lane.flush(mem),
-            other => each!(other, lane => lane.flush(mem)),
-        }
+        shm_first!(self, lane => lane.flush(mem))
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
@@ -449,10 +455,7 @@ impl<M: Memory> Lane<M> for AnyLane {
 
     #[inline(always)]
     fn event(&mut self) -> Option<Event> {
-        match self {
-            AnyLane::Shm(lane) => Lane::<M>::event(lane),
-            other => each!(other, lane => Lane::<M>::event(lane)),
-        }
+        shm_first!(self, lane => Lane::<M>::event(lane))
     }
 
     fn quiesce(&mut self) {
