@@ -335,6 +335,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                     Some(best) if Some(best) != transport => {
                         let is_ordered = self.pairs[i].moves.is_ordered_here(best);
                         let why = answered.unwrap_or(if is_ordered { Why::Ordered } else { Why::Better });
+                        if answered.is_some()
+                            && let Some(up) = self.pairs[i].lane_mut()
+                        {
+                            // On that lane it has answered, and it would refuse one beside it.
+                            up.life.dark = false;
+                        }
                         self.begin_move(i, best, why, now);
                     }
                     _ => {

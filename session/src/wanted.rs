@@ -103,9 +103,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         true
     }
 
-    /// Reports how long the last look took. The next one is due after fifty times as long, at least.
+    /// Reports how long the last look took. The next one is due after fifty times as long, at least, if the look before took that long
+    /// too: otherwise this process had no processor meanwhile.
     pub fn look_took(&mut self, took: Duration) {
-        self.wanted.rest = took * 50;
+        let before = std::mem::replace(&mut self.wanted.took, took);
+        self.wanted.rest = took.min(before) * 50;
     }
 
     /// Reports that a probe has found nothing, since the engine has no operation for it.

@@ -1486,8 +1486,23 @@ fn returns(why: &str, refuse: impl Fn(&mut Desk, AttemptId)) {
 /// A process that is stopped: its kernel takes connections, and nothing answers.
 #[test]
 fn an_order_waits_for_a_process_that_does_not_answer() {
+    waits_for_a_stopped_process(false);
+}
+
+/// A receive waits for the process, so its lane is taken for dark. When the process goes on it answers on that lane, and refuses one beside it.
+#[test]
+fn an_order_does_not_wait_for_the_next_look_at_a_lane_that_answers_again() {
+    waits_for_a_stopped_process(true);
+}
+
+fn waits_for_a_stopped_process(watched: bool) {
     let mut desk = Desk::new();
-    let (_, pair) = desk.open(GREAT, HERE);
+    let (inter, pair) = desk.open(GREAT, HERE);
+    if watched {
+        let ctx = desk.session.ctx_with(inter, Source::Any);
+        let op = desk.session.engine.next_op();
+        desk.session.engine.recv(&mut desk.session.mem, op, ctx, Source::Any, Tag::Is(2), 8);
+    }
     let (ours, theirs) = far_lane(1);
     let mut theirs: Lanes = Box::new(StreamLane::new(theirs));
     let new = |lane, generation, transport| NewLane {
@@ -1505,6 +1520,11 @@ fn an_order_waits_for_a_process_that_does_not_answer() {
     while desk.session.became(pair) == Became::Moving {
         assert!(desk.now.since(begun) < Duration::from_secs(11), "it has an end");
         desk.tick(100);
+        if watched && desk.session.watch_lingering(desk.now) && desk.now.since(begun) > Duration::from_secs(9) {
+            // The next look comes late.
+            desk.session.look_took(Duration::from_secs(1));
+            desk.session.look_took(Duration::from_secs(1));
+        }
         desk.dial(pair, &["a1"]);
     }
     let waits = "it does not answer; the pair moves when it does";
@@ -1512,7 +1532,7 @@ fn an_order_waits_for_a_process_that_does_not_answer() {
     assert_eq!(desk.session.why_not_better(pair), format!("near is ordered; no near: {waits}"));
     for _ in 0..5 {
         desk.tick(1000);
-        assert!(desk.dial(pair, &["a1"]).is_empty(), "it is left alone");
+        assert!(watched || desk.dial(pair, &["a1"]).is_empty(), "it is left alone");
     }
     // It goes on, and answers what it was asked.
     let mut reader = Reader::default();
@@ -1533,6 +1553,7 @@ fn an_order_waits_for_a_process_that_does_not_answer() {
     let dials = desk.dial(pair, &["a1"]);
     assert_eq!((dials.len(), dials[0].1.transport), (1, NEAR.id), "it is dialled at once");
     let agreed = desk.session.dial_answered(dials[0].0, &ack(Status::Good, 2, THEM), desk.now).expect("a lane");
+    assert!(agreed.moves.is_some(), "it moves, since the lane works");
     let (lane, _theirs) = shared::pair(8, false);
     let lane = NewLane { moves: agreed.moves, ..new(Boxed(Box::new(lane)), agreed.generation, NEAR.id) };
     desk.session.attach(pair, lane, desk.now);

@@ -17,6 +17,8 @@ pub(crate) struct Wanted {
     pub(crate) next_look: Option<Time>,
     /// The least time between two looks: with very many operations a look takes long.
     pub(crate) rest: Duration,
+    /// How long the last look took.
+    pub(crate) took: Duration,
     /// The log has said for whom MPI_Finalize waits.
     pub(crate) told: bool,
     /// The same of processes that are held.
