@@ -33,8 +33,14 @@ pub trait Memory {
         Self: Sized;
 }
 
-/// Vectors are given in pieces of this many bytes, as if their parts lay apart.
+/// Vectors are given in pieces, as if their parts lay apart.
+fn piece_of(vector: &[u8]) -> usize {
+    vector.len().div_ceil(VEC_PIECES).max(VEC_PIECE)
+}
+
+/// A piece has so many bytes, or so many more that there are not too many.
 const VEC_PIECE: usize = 500;
+const VEC_PIECES: usize = 40;
 
 /// Plain vectors as user memory, for tests. Reading or writing an unknown buffer panics.
 #[derive(Default, Clone, Debug)]
@@ -67,7 +73,7 @@ impl Memory for VecMemory {
     ) -> R {
         match self.0.get(&buf) {
             Some(v) => {
-                let pieces = v[offset as usize..offset as usize + len].chunks(VEC_PIECE);
+                let pieces = v[offset as usize..offset as usize + len].chunks(piece_of(v));
                 f(&pieces.take(max).map(IoSlice::new).collect::<Vec<_>>())
             }
             None => f(&[]),
@@ -84,7 +90,8 @@ impl Memory for VecMemory {
     ) -> R {
         match self.0.get_mut(&buf) {
             Some(v) => {
-                let pieces = v[offset as usize..offset as usize + len].chunks_mut(VEC_PIECE);
+                let piece = piece_of(v);
+                let pieces = v[offset as usize..offset as usize + len].chunks_mut(piece);
                 f(&mut pieces.take(max).map(IoSliceMut::new).collect::<Vec<_>>())
             }
             None => f(&mut []),

@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 6;
+    pub const VERSION: u16 = 7;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 6";
+        8 VERSION "u16" "version, 7";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -434,6 +434,10 @@ pub mod message {
     pub const MOST_DESCRIBED: usize = 64;
     /// Bytes of one description: the address and the length of a piece.
     pub const PIECE: usize = 16;
+    /// Where the sizes begin of which a DONE tells, in bytes; each is twice the one before.
+    pub const READ_FROM: u64 = 64 << 10;
+    /// How many there are.
+    pub const READ_SIZES: usize = 3;
 
     numbers! {
         /// The credit of a sender at first: what it may send that the receiver has not given back.
@@ -448,7 +452,7 @@ pub mod message {
         1 EAGER "as below, then the note, if there is one, then the data" "a whole small message";
         2 RTS "as below, then size u64, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece" "a message that waits at the sender";
         3 CTS "operation u64 (sender's), operation u64 (receiver's), offset u64, length u64" "send me this range";
-        4 DONE "operation u64 (sender's)" "matched, and all that was wanted is here";
+        4 DONE "operation u64 (sender's), sizes u8" "matched, and all that was wanted is here; of which sizes reading is sooner";
         5 CREDIT "envelopes u64, bytes u64" "you may have sent so much, in all, since the path began";
         6 REVOKED "context 2 × u64, operation u64 (receiver's, or 0)" "this inter-communicator does not exist here (any more): said once per pair; in answer to a CTS: the operation that asked";
         7 CONTROL "bytes" "set-up between leaders, see below";

@@ -6,13 +6,14 @@
 //! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
-//! partitioned sends. `send`, `ready` (partitioned sends), `receive`, `now` (receives without an operation) and `loss`
+//! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `now` (receives without an operation) and `loss`
 //! have what happens to them, `detach` and `cut` what is written of them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod ahead;
+mod announce;
 mod arrived;
 mod context;
 mod credit;
@@ -508,8 +509,8 @@ impl Engine {
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }
-            Message::Done { op } => {
-                self.on_done(peer, op);
+            Message::Done { op, sooner } => {
+                self.on_done(peer, op, sooner);
                 Ok(())
             }
             Message::Credit { envelopes, bytes } => {

@@ -486,7 +486,8 @@ impl Engine {
 
     #[inline(never)]
     pub(crate) fn say_done(&mut self, peer: PeerId, op: u64) {
-        self.say(peer, &Message::Done { op });
+        let sooner = self.peers[peer.0 as usize].read_sooner;
+        self.say(peer, &Message::Done { op, sooner });
     }
 
     /// Receives a message whose RTS is here: reads its data, or asks for it.
@@ -501,7 +502,7 @@ impl Engine {
         if want == 0 {
             self.end(met.op, received(envelope, size));
             self.log_whole(met.peer, met.op);
-            self.say(met.peer, &Message::Done { op: met.sender_op });
+            self.say_done(met.peer, met.sender_op);
             return;
         }
         let Match { op: id, peer, sender_op, .. } = *met;
@@ -522,6 +523,12 @@ impl Engine {
     /// has told where its data lies.
     pub fn set_pull(&mut self, peer: PeerId, can: bool) {
         self.peers[peer.0 as usize].pull = can;
+    }
+
+    /// Messages of these sizes are here sooner if this process reads the peer's memory than if they come eager: bit n is that of 64 KiB · 2^n
+    /// and longer ones up to twice that. The peer hears it with the next transfer.
+    pub fn set_read_sooner(&mut self, peer: PeerId, sizes: u8) {
+        self.peers[peer.0 as usize].read_sooner = sizes;
     }
 
     /// The data of an [`Output::Get`] is not read, or not all of it. The engine asks for what is missing.
@@ -591,7 +598,7 @@ impl Engine {
             let Pulling { peer, sender_op, envelope, whole, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
             self.log_whole(peer, receiver_op);
-            self.say(peer, &Message::Done { op: sender_op });
+            self.say_done(peer, sender_op);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The sending side: a message leaves eager, or by rendezvous: its envelope first (RTS), and the data when the receiver
 //! asks for it (CTS). Part of the engine. Invariant: per peer, envelopes leave in the order in which `send` was called.
 
+use crate::announce::Announce;
 use crate::intervals::Intervals;
 use crate::parts::Parts;
 use crate::state::{Hold, More, Op, Sending, State, To};
@@ -8,6 +9,7 @@ use crate::wire::{EagerHead, Head, MAX_NOTE, MOST_DESCRIBED, Message, Pieces};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
+use base::protocol::message::READ_FROM;
 
 /// Ranges of one message that are sent one by one. More are sent as one range; a receiver asks for far fewer.
 const MOST_ASKED: usize = 1024;
@@ -98,6 +100,12 @@ impl Engine {
         if mode != Mode::Standard || !free || size > self.cfg.eager_max + p.more_eager || !p.spending.has_room(size) {
             return None;
         }
+        if size >= READ_FROM {
+            if p.is_announced(size) {
+                return None;
+            }
+            p.announce.count(size);
+        }
         if self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
             return None;
         }
@@ -135,10 +143,13 @@ impl Engine {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
-    /// Has messages of up to this many bytes go to this peer eager, if that is more than goes so to all, and as far as peers take it.
+    /// Has messages of up to this many bytes go to this peer eager, if that is more than goes so to all, and as far as peers take it. It has
+    /// a new lane, or none: what was measured of the one before is forgotten.
     pub fn set_eager_max(&mut self, peer: PeerId, bytes: u64) {
         let most = bytes.min(self.cfg.most_eager());
-        self.peers[peer.0 as usize].more_eager = most.saturating_sub(self.cfg.eager_max);
+        let p = &mut self.peers[peer.0 as usize];
+        p.more_eager = most.saturating_sub(self.cfg.eager_max);
+        (p.announce, p.read_sooner) = (Announce::default(), 0);
     }
 
     /// Whether the peer can read our memory. If it can, a send whose data lies in at most `most_pieces` pieces tells
@@ -165,7 +176,15 @@ impl Engine {
             let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
             let parted = more.as_ref().is_some_and(|more| more.parts.is_some());
             let note = more.as_ref().map_or(Vec::new(), |more| more.note.clone());
-            let eager = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
+            let may = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
+            let mut pieces = std::mem::take(&mut self.spare.described);
+            pieces.clear();
+            if !may || p.is_announced(to.size) {
+                describe(mem, id, to.size, if parted { 0 } else { p.max_segments }, &mut pieces);
+            }
+            // Only where its data lies can it be read.
+            let eager = may && pieces.is_empty();
+            p.announce.count(to.size);
             p.spending.spend(if eager { to.size } else { 0 });
             if eager {
                 let head = EagerHead::new(to.sync, head);
@@ -180,14 +199,10 @@ impl Engine {
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
                 p.announced.0 += to.size;
-                let max_segments = if parted { 0 } else { p.max_segments };
-                let mut pieces = std::mem::take(&mut self.spare.described);
-                pieces.clear();
-                describe(mem, id, to.size, max_segments, &mut pieces);
                 to.described = !pieces.is_empty();
                 self.say(peer, &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces) });
-                self.spare.described = pieces;
             }
+            self.spare.described = pieces;
             if eager && !to.sync {
                 self.end(id, Outcome::Sent);
             } else {
@@ -279,7 +294,8 @@ impl Engine {
     }
 
     /// The peer has got all that it wants of a send.
-    pub(crate) fn on_done(&mut self, peer: PeerId, id: u64) {
+    pub(crate) fn on_done(&mut self, peer: PeerId, id: u64, sooner: u8) {
+        self.peers[peer.0 as usize].announce.set_sooner(sooner);
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
             // Of another peer's send nothing is known here.

@@ -2,6 +2,7 @@
 //! appears by number only.
 
 use crate::Config;
+use crate::announce::Announce;
 use crate::arrived::Arrived;
 use crate::context::{Closed, ContextId};
 use crate::credit::{Granting, Spending};
@@ -61,6 +62,12 @@ pub(crate) struct Peer {
     /// How much longer than [`Config::eager_max`] a message may be that is sent to it eager. It follows from the lane.
     #[serde(skip)]
     pub more_eager: u64,
+    /// Which messages are announced to it though they could go eager. Begun anew with each lane.
+    #[serde(skip)]
+    pub announce: Announce,
+    /// The sizes that this process reads sooner from its memory, see [`crate::Engine::set_read_sooner`].
+    #[serde(skip)]
+    pub read_sooner: u8,
     pub spending: Spending,
     pub granting: Granting,
     /// It will be in no inter-communicator: it may send only CONTROL and BYE.
@@ -96,6 +103,8 @@ impl Peer {
             max_segments: 0,
             pull: false,
             more_eager: 0,
+            announce: Announce::default(),
+            read_sooner: 0,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
             only_control: false,
@@ -108,6 +117,12 @@ impl Peer {
             announced: (0, 0),
             arrived_before: (0, 0),
         }
+    }
+
+    /// Whether the next message of this length is announced though it could go eager.
+    #[inline]
+    pub fn is_announced(&self, bytes: u64) -> bool {
+        self.max_segments > 0 && self.announce.is_due(bytes)
     }
 }
 

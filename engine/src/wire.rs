@@ -4,7 +4,7 @@ use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, BYE, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, REVOKED, RTS, TELL, head as at,
+    ASK, BYE, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, READ_SIZES, REVOKED, RTS, TELL, head as at,
 };
 use std::io::IoSlice;
 
@@ -91,8 +91,10 @@ pub(crate) enum Message<'a> {
         offset: u64,
         len: u64,
     },
+    /// `sooner`: the sizes of messages that the receiver reads sooner from the sender's memory.
     Done {
         op: u64,
+        sooner: u8,
     },
     Credit {
         envelopes: u64,
@@ -261,9 +263,10 @@ impl Message<'_> {
                     out.put_u64(field);
                 }
             }
-            Message::Done { op } => {
+            Message::Done { op, sooner } => {
                 out.put_u8(DONE);
                 out.put_u64(op);
+                out.put_u8(sooner);
             }
             Message::Credit { envelopes, bytes } => {
                 out.put_u8(CREDIT);
@@ -308,7 +311,13 @@ impl Message<'_> {
                 return Ok(Message::Rts { head, size, note, pieces });
             }
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
-            DONE => Message::Done { op: t.u64()? },
+            DONE => {
+                let (op, sooner) = (t.u64()?, t.u8()?);
+                if sooner >> READ_SIZES != 0 {
+                    return Err(Malformed);
+                }
+                Message::Done { op, sooner }
+            }
             CREDIT => Message::Credit { envelopes: t.u64()?, bytes: t.u64()? },
             REVOKED => Message::Revoked { context: ContextId::from_bytes(t.array()?), op: t.u64()? },
             CONTROL => return Ok(Message::Control(t.rest())),

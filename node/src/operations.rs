@@ -7,7 +7,7 @@ use crate::judge::tell_of_one_side;
 use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
-use engine::{Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
+use engine::{Envelope, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use session::{InterId, SentNow};
 
 impl Core {
@@ -211,7 +211,9 @@ impl Core {
             return None;
         }
         let mut outcome = self.session.engine.finish(op)?;
-        self.pulls.ways.end(op);
+        if let Some(pair) = self.pulls.ways.end(op) {
+            self.session.engine.set_read_sooner(PeerId(pair as u32), self.pulls.ways.sooner(pair));
+        }
         if !self.operations.judging.is_empty() {
             outcome = self.judge_outcome(op, outcome);
             self.operations.judging.remove(&op.0);

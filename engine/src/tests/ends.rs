@@ -200,6 +200,7 @@ fn nobody_else_says_that_a_send_is_done_with() {
     let third = a.engine.add_peer(2);
     let mut done = vec![4];
     done.extend_from_slice(&s.0.to_le_bytes());
+    done.push(0);
     a.engine.on_message(&mut a.mem, third, &done).unwrap();
     let r = b.recv(ANY.0, ANY.1, 40);
     settle(&mut a, &mut b);

@@ -254,6 +254,51 @@ fn the_receiver_closes_while_it_reads() {
     assert_eq!(first_get(&mut b), None);
 }
 
+/// Of the messages that could go eager the first are announced, so that the receiver finds out whether to read them is sooner. It is, and
+/// tells so: then all are. Those whose data cannot be described go eager all the same.
+#[test]
+fn what_is_read_sooner_is_announced() {
+    let (mut a, mut b) = pair(Config { envelopes: 1 << 30, eager_bytes: 1 << 40, ..Config::default() });
+    a.engine.set_max_segments(a.peer, 1000);
+    b.engine.set_pull(b.peer, true);
+    a.engine.set_eager_max(a.peer, 256 << 10);
+    let announced = |a: &mut Side, b: &mut Side, size: usize, count: usize| {
+        let is_announced = |_: &usize| {
+            let s = a.send(4, &data(size), Mode::Standard);
+            b.take_all(a);
+            let r = b.recv(ANY.0, ANY.1, size);
+            let get = first_get(b);
+            if let Some((op, pieces, length)) = &get {
+                read(b, a, (*op, pieces), 0, *length);
+            }
+            assert_eq!(b.data(r), data(size));
+            settle(a, b);
+            assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, size as u64)));
+            get.is_some()
+        };
+        (0..count).filter(is_announced).count()
+    };
+    const SIZE: usize = 64 << 10;
+    assert_eq!(announced(&mut a, &mut b, SIZE - 1, 100), 0, "too short");
+    assert_eq!(announced(&mut a, &mut b, SIZE, 100), 10, "it has found nothing yet");
+    b.engine.set_read_sooner(b.peer, 1);
+    assert_eq!(announced(&mut a, &mut b, SIZE, 200), 44, "it is asked again after 256");
+    assert!(a.engine.start_eager(a.ctx, 0, 4, SIZE as u64, Mode::Standard).is_none());
+    b.engine.set_read_sooner(b.peer, 0);
+    assert_eq!(announced(&mut a, &mut b, SIZE, 100), 1, "it is not sooner any more");
+    b.engine.set_read_sooner(b.peer, 1);
+    a.engine.set_max_segments(a.peer, 2);
+    assert_eq!(announced(&mut a, &mut b, 2 * SIZE, 100), 0, "it is not told where they lie");
+    a.engine.set_max_segments(a.peer, 1000);
+    b.engine.set_read_sooner(b.peer, 4);
+    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 100);
+    // The next lane begins anew.
+    for side in [&mut a, &mut b] {
+        side.engine.set_eager_max(side.peer, 256 << 10);
+    }
+    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 10);
+}
+
 #[test]
 fn without_a_description_a_close_ends_it_at_once() {
     let (mut a, mut b) = reach();

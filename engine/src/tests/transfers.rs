@@ -202,7 +202,7 @@ fn a_wrong_question_changes_nothing() {
 #[test]
 fn only_the_receiver_says_done() {
     let (mut e, mut mem, p, q, op) = one_of_two();
-    let done = Message::Done { op: op.0 }.encode();
+    let done = Message::Done { op: op.0, sooner: 0 }.encode();
     e.on_message(&mut mem, q, &done).unwrap();
     assert_eq!(e.outcome(op), None);
     e.on_message(&mut mem, p, &cts(op, 5, 0, 40)).unwrap();
@@ -271,7 +271,7 @@ fn while_memory_is_read_the_sender_keeps_it() {
         e.on_message(&mut mem, p, &rts).unwrap();
         let says_done = |e: &mut Engine| {
             std::iter::from_fn(|| e.out.pop_front())
-                .any(|out| matches!(out, Output::Message { bytes, .. } if bytes == Message::Done { op: 9 }.encode()))
+                .any(|out| matches!(out, Output::Message { bytes, .. } if bytes == Message::Done { op: 9, sooner: 0 }.encode()))
         };
         // A slice is being read when the lane changes, and the new one brings all bytes.
         e.begin_read(op);

@@ -4,6 +4,7 @@
 //!
 //! Invariant: only speed depends on what is chosen here.
 
+use base::protocol::message::{READ_FROM, READ_SIZES};
 use engine::OpId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -26,14 +27,20 @@ impl Way {
     }
 }
 
+/// So many messages in a row go a way that is tried: the first are slower, since what they touch was last used by the other way.
+const RUN: u32 = 4;
 /// So often each way is tried before one is preferred.
-const TRIES: u32 = 2;
+const TRIES: u32 = RUN;
+/// A message that is read in this part of the time that the lane takes is here sooner than if it came eager, without our answer to its announcement.
+const SOONER: f32 = 0.75;
 /// The measured times that are kept of each way.
-const LAST: usize = 4;
-/// Of so many messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
+const LAST: usize = 8;
+/// Of so many runs of messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
 /// times slower.
 const AGAIN: u32 = 64;
 const SELDOM: u32 = 1024;
+/// Of so many announced ones one is read to see whether that is faster now, if such messages go eager: then few are announced.
+const FEW: u32 = 8;
 const MUCH: f32 = 2.0;
 /// A size of which nothing is known goes by one that is at most this many powers of two away: sizes between may have gone by that one
 /// too, and then there are no times of theirs.
@@ -44,8 +51,8 @@ const CLASSES: usize = 12;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
 
-/// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The least of these counts: others may have
-/// waited for something else.
+/// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The second least of these counts: others may have
+/// waited for something else, and one may have been lucky.
 #[derive(Clone, Copy, Default)]
 struct Measured {
     times: u32,
@@ -59,7 +66,10 @@ impl Measured {
     }
 
     fn cost(&self) -> f32 {
-        self.last[..LAST.min(self.times as usize)].iter().copied().fold(f32::INFINITY, f32::min)
+        let mut last = self.last;
+        let last = &mut last[..LAST.min(self.times as usize)];
+        last.sort_unstable_by(f32::total_cmp);
+        last.get(1).copied().unwrap_or(f32::INFINITY)
     }
 }
 
@@ -84,22 +94,35 @@ impl Size {
         self.better().filter(|_| push.max(pull) > MUCH * push.min(pull))
     }
 
-    /// `kin`: what is far better for a size like this one. The other way is tried later then.
-    fn choose(&mut self, kin: Option<Way>) -> Way {
+    /// The number of the present run.
+    fn run(&self) -> u32 {
+        self.messages / RUN
+    }
+
+    /// Whether this is one run of so many.
+    fn is_turn(&self, many: u32) -> bool {
+        self.run() > 0 && self.run().is_multiple_of(many)
+    }
+
+    /// `kin`: what is far better for a size like this one. The other way is tried later then. `is_short`: such a message may go eager.
+    fn choose(&mut self, kin: Option<Way>, is_short: bool) -> Way {
         let Some(better) = self.better() else {
             let first = kin.unwrap_or(Way::Push);
             let times = if first == Way::Push { self.push.times } else { self.pull.times };
             self.messages += u32::from(kin.is_some());
-            let is_too_early = kin.is_some() && !self.messages.is_multiple_of(AGAIN);
+            let is_too_early = kin.is_some() && !self.is_turn(AGAIN);
             return if times < TRIES || is_too_early { first } else { first.other() };
         };
         let other = better.other();
         self.messages += 1;
-        let again = if self.far_better().is_some() { SELDOM } else { AGAIN };
-        // Through the lane more often in the beginning: its first messages wait for its memory.
-        let is_early = other == Way::Push && self.messages < again && self.messages.is_power_of_two();
-        let is_to_be_tried = self.messages.is_multiple_of(again) || is_early;
-        if is_to_be_tried { other } else { better }
+        let again = match other {
+            _ if self.far_better().is_some() => SELDOM,
+            Way::Pull if is_short => FEW,
+            _ => AGAIN,
+        };
+        // More often in the beginning: the first messages through the lane wait for its memory. Of those that could go eager few are announced.
+        let is_early = (other == Way::Push || is_short) && self.run() < again && self.run().is_power_of_two();
+        if self.is_turn(again) || is_early { other } else { better }
     }
 }
 
@@ -123,18 +146,18 @@ fn class(size: u64) -> usize {
     (size.max(1).ilog2().saturating_sub(FIRST) as usize).min(CLASSES - 1)
 }
 
+/// What is far better for sizes like this one, of which nothing is known.
+fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
+    let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
+    if sizes[class].better().is_some() { None } else { kin.find_map(|kin| sizes.get(kin)?.far_better()) }
+}
+
 impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let kin = match sizes[class].better() {
-            Some(_) => None,
-            None => {
-                let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
-                kin.find_map(|kin| sizes.get(kin)?.far_better())
-            }
-        };
-        let way = sizes[class].choose(kin);
+        let kin = kin(sizes, class);
+        let way = sizes[class].choose(kin, size < READ_FROM << READ_SIZES);
         if self.timed.len() == TIMED {
             // Nobody has asked for its outcome.
             self.timed.pop_front();
@@ -143,23 +166,37 @@ impl Ways {
         way
     }
 
+    /// The sizes of messages that are here sooner by reading than eager, for [`engine::Engine::set_read_sooner`].
+    pub(crate) fn sooner(&self, pair: usize) -> u8 {
+        let Some(sizes) = self.pairs.get(&pair) else { return 0 };
+        let sooner = |n: &usize| {
+            let class = class(READ_FROM << n);
+            let size = &sizes[class];
+            match size.better() {
+                Some(_) => size.pull.cost() < SOONER * size.push.cost(),
+                None => size.pull.times > 0 && kin(sizes, class) == Some(Way::Pull),
+            }
+        };
+        (0..READ_SIZES).filter(sooner).fold(0, |bits, n| bits | 1 << n)
+    }
+
     /// Whether no operation is timed.
     #[inline(always)]
     pub(crate) fn is_idle(&self) -> bool {
         self.timed.is_empty()
     }
 
-    /// An operation is over.
-    pub(crate) fn end(&mut self, op: OpId) {
-        if !self.timed.is_empty() {
-            self.end_timed(op);
-        }
+    /// An operation is over. Returns its pair, if the operation was timed.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, op: OpId) -> Option<usize> {
+        if self.timed.is_empty() { None } else { self.end_timed(op) }
     }
 
-    fn end_timed(&mut self, op: OpId) {
-        let Some(at) = self.timed.iter().position(|timed| timed.op == op) else { return };
-        let Some(Timed { pair, size, way, since, .. }) = self.timed.remove(at) else { return };
+    fn end_timed(&mut self, op: OpId) -> Option<usize> {
+        let at = self.timed.iter().position(|timed| timed.op == op)?;
+        let Timed { pair, size, way, since, .. } = self.timed.remove(at)?;
         self.note(pair, size, way, since.elapsed());
+        Some(pair)
     }
 
     fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) {
@@ -206,12 +243,13 @@ mod tests {
             let mut ways = Ways::default();
             let first: Vec<Way> = (0..2 * TRIES).map(|_| send(&mut ways, costs)).collect();
             assert!(first.contains(&Way::Push) && first.contains(&Way::Pull));
-            let all = (0..1000).filter(|_| send(&mut ways, costs) != better).count();
+            let run = RUN as usize;
+            let all = (0..1000 * run).filter(|_| send(&mut ways, costs) != better).count();
             let early = if better == Way::Pull { AGAIN.ilog2() as usize } else { 0 };
-            assert_eq!(all, 1000 / AGAIN as usize + early);
+            assert_eq!(all, (1000 / AGAIN as usize + early) * run);
             // The machine moves: what was slower is faster now.
             let [push, pull] = costs;
-            let turned = (0..20 * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, [pull, push]) != better));
+            let turned = (0..20 * RUN * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, [pull, push]) != better));
             assert!(turned.is_some());
         }
     }
@@ -219,8 +257,8 @@ mod tests {
     #[test]
     fn a_way_that_is_far_slower_is_tried_seldom() {
         let mut ways = Ways::default();
-        let slow = (0..10_000).filter(|_| send(&mut ways, [50, 500]) == Way::Pull).count();
-        assert_eq!(slow, TRIES as usize + 9);
+        let slow = (0..10_000 * RUN).filter(|_| send(&mut ways, [50, 500]) == Way::Pull).count();
+        assert_eq!(slow, (TRIES + 9 * RUN) as usize);
         assert_eq!(ways.pairs.len(), 1);
         ways.forget(3);
         assert!(ways.pairs.is_empty());
@@ -236,13 +274,35 @@ mod tests {
                 ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
                 way
             };
-            let early = (0..AGAIN - 1).filter(|_| send() == Way::Pull).count();
-            [early, (0..AGAIN * 4).filter(|_| send() == Way::Pull).count()]
+            let early = (0..RUN * AGAIN - 1).filter(|_| send() == Way::Pull).count();
+            [early, (0..RUN * AGAIN * 4).filter(|_| send() == Way::Pull).count()]
         };
         assert!(pulls(64 << 20, [1, 10])[0] > 0, "those are not alike");
         assert_eq!(pulls(128 << 10, [6, 60])[0], 0);
         assert_eq!(pulls(4 << 20, [200, 2000])[0], 0);
         assert!(pulls(2 << 20, [200, 100])[1] > 100, "it is another way all the same");
+    }
+
+    #[test]
+    fn what_is_read_sooner_than_it_comes_eager_is_told() {
+        for (costs, sooner) in [([100, 74], 0b010), ([100, 76], 0), ([74, 100], 0)] {
+            let mut ways = Ways::default();
+            for sent in 0..2 * TRIES {
+                assert_eq!(ways.sooner(3), 0, "{sent} of them tell too little");
+                let way = ways.begin(3, OpId(1), 200 << 10);
+                ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize]));
+            }
+            assert_eq!(ways.sooner(3), sooner);
+            ways.forget(3);
+            assert_eq!(ways.sooner(3), 0);
+        }
+        // A size goes by those like it, once there is one.
+        let mut ways = Ways::default();
+        (0..2 * TRIES).for_each(|_| _ = send(&mut ways, [300, 100]));
+        assert_eq!(ways.sooner(3), 0);
+        assert_eq!(ways.begin(3, OpId(1), 200 << 10), Way::Pull);
+        ways.note(3, 200 << 10, Way::Pull, Duration::from_micros(20));
+        assert_eq!(ways.sooner(3), 0b010);
     }
 
     #[test]

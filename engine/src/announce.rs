@@ -1,0 +1,80 @@
+//! Which messages are announced though they could go eager: those that the receiver reads from our memory sooner than they come through
+//! the lane, as it has told with its last DONE. Now and then some are announced so that it finds out.
+//!
+//! Part of the engine, for the sending side. Invariant: only speed depends on it.
+
+use base::protocol::message::{READ_FROM, READ_SIZES};
+
+/// Of so many messages of a size, and after an eighth, a quarter and half of them ...
+const EVERY: u32 = 2048;
+/// ... so many are announced. The receiver tries both ways with most of them, and with the last ones it tells what it has found.
+const TRIED: u32 = 10;
+
+/// What is known of one receiver.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Announce {
+    /// The sizes that it reads sooner: one bit each.
+    sooner: u8,
+    /// How many messages of each size have gone.
+    sent: [u32; READ_SIZES],
+}
+
+/// Of which size such a message is. `None`: shorter ones always go eager, and longer ones never.
+#[inline]
+fn size_of(bytes: u64) -> Option<usize> {
+    let size = (bytes / READ_FROM).checked_ilog2()? as usize;
+    (size < READ_SIZES).then_some(size)
+}
+
+/// Whether a message of which so many have gone is one of those by which the receiver finds out.
+#[inline]
+fn is_tried(sent: u32) -> bool {
+    let every = if sent < EVERY { (sent + 1).next_power_of_two().clamp(EVERY / 4, EVERY) / 2 } else { EVERY };
+    sent % every < TRIED
+}
+
+impl Announce {
+    /// Whether the next message of this length is announced.
+    #[inline]
+    pub fn is_due(&self, bytes: u64) -> bool {
+        size_of(bytes).is_some_and(|size| self.sooner >> size & 1 == 1 || is_tried(self.sent[size]))
+    }
+
+    /// A message of this length goes.
+    #[inline]
+    pub fn count(&mut self, bytes: u64) {
+        if let Some(size) = size_of(bytes) {
+            self.sent[size] = self.sent[size].wrapping_add(1);
+        }
+    }
+
+    /// The receiver has told which sizes it reads sooner.
+    pub fn set_sooner(&mut self, sooner: u8) {
+        self.sooner = sooner;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_are_tried_and_those_that_are_read_sooner_are_announced() {
+        let mut announce = Announce::default();
+        let mut among = |sooner: u8, bytes: u64| {
+            announce.set_sooner(sooner);
+            let due = |_: &u32| {
+                announce.count(bytes);
+                announce.is_due(bytes)
+            };
+            (0..EVERY).filter(due).count() as u32
+        };
+        assert_eq!(among(0b111, READ_FROM - 1), 0);
+        assert_eq!([among(0, READ_FROM), among(0, 4 * READ_FROM)], [4 * TRIED; 2], "more often at first");
+        assert_eq!(
+            [among(0b010, READ_FROM), among(0b010, 4 * READ_FROM - 1), among(0b100, 4 * READ_FROM)],
+            [TRIED, EVERY, EVERY]
+        );
+        assert_eq!(among(0b111, 8 * READ_FROM), 0);
+    }
+}
