@@ -438,6 +438,8 @@ pub mod message {
     pub const READ_FROM: u64 = 64 << 10;
     /// How many there are.
     pub const READ_SIZES: usize = 3;
+    /// In their place: the message came before its receive.
+    pub const CAME_EARLY: u8 = 128;
 
     numbers! {
         /// The credit of a sender at first: what it may send that the receiver has not given back.

@@ -3,7 +3,7 @@
 //!
 //! Part of the engine, for the sending side. Invariant: only speed depends on it.
 
-use base::protocol::message::{READ_FROM, READ_SIZES};
+use base::protocol::message::{CAME_EARLY, READ_FROM, READ_SIZES};
 
 /// Of so many messages of a size, and after an eighth, a quarter and half of them ...
 const EVERY: u32 = 2048;
@@ -48,9 +48,15 @@ impl Announce {
         }
     }
 
-    /// The receiver has told which sizes it reads sooner.
-    pub fn set_sooner(&mut self, sooner: u8) {
-        self.sooner = sooner;
+    /// The receiver has told which sizes it reads sooner, or that a message came before its receive: who sends ahead is not to wait, and tries
+    /// no more for now.
+    pub fn heard(&mut self, sooner: u8) {
+        self.sooner = if sooner == CAME_EARLY { 0 } else { sooner };
+        if sooner == CAME_EARLY {
+            for sent in self.sent.iter_mut().filter(|sent| is_tried(**sent)) {
+                *sent = sent.wrapping_add(TRIED);
+            }
+        }
     }
 }
 
@@ -62,7 +68,7 @@ mod tests {
     fn some_are_tried_and_those_that_are_read_sooner_are_announced() {
         let mut announce = Announce::default();
         let mut among = |sooner: u8, bytes: u64| {
-            announce.set_sooner(sooner);
+            announce.heard(sooner);
             let due = |_: &u32| {
                 announce.count(bytes);
                 announce.is_due(bytes)
@@ -76,5 +82,9 @@ mod tests {
             [TRIED, EVERY, EVERY]
         );
         assert_eq!(among(0b111, 8 * READ_FROM), 0);
+        let mut ahead = Announce::default();
+        assert!(ahead.is_due(READ_FROM));
+        ahead.heard(CAME_EARLY);
+        assert!(!ahead.is_due(READ_FROM));
     }
 }

@@ -22,7 +22,7 @@ impl Engine {
         for peer in 0..self.peers.len() {
             let p = &mut self.peers[peer];
             (p.max_segments, p.pull, p.more_eager) = (0, false, 0);
-            (p.announce, p.read_sooner) = Default::default();
+            (p.announce, p.polls, p.read_sooner) = Default::default();
             self.forget_memory(PeerId(peer as u32));
         }
         let mut read = Vec::new();

@@ -90,6 +90,9 @@ pub struct Engine {
     /// A receive that has no operation.
     #[serde(skip)]
     now: Option<Now>,
+    /// The last such receive has matched a message that is announced, and another one will take it.
+    #[serde(skip)]
+    missed_now: bool,
     /// What a receive has got of a message that is not whole.
     #[serde(skip)]
     ahead: Option<Ahead>,
@@ -118,6 +121,7 @@ impl Engine {
             out: VecDeque::new(),
             spare: Spare::default(),
             now: None,
+            missed_now: false,
             ahead: None,
             turns: VecDeque::new(),
             troubled: false,

@@ -81,7 +81,11 @@ impl Engine {
         }
         match self.now.take()?.state {
             NowState::Over(outcome) => Some(outcome),
-            NowState::Waiting | NowState::Missed => None,
+            NowState::Missed => {
+                self.missed_now = true;
+                None
+            }
+            NowState::Waiting => None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
 };
 use base::Memory;
 use base::bytes::Malformed;
+use base::protocol::message::CAME_EARLY;
 
 /// Missing ranges that are asked for one by one. More are asked for as one range.
 const MOST_RANGES: usize = 64;
@@ -267,7 +268,7 @@ impl Engine {
             Some(receive) => {
                 self.noted(peer, receive.0, note);
                 let ctx = self.peers[peer.0 as usize].latest;
-                self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter());
+                self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter(), false);
             }
             None => self.keep(peer, body)?,
         }
@@ -440,7 +441,10 @@ impl Engine {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(&mut data);
             }
-            Body::Rts { size, pieces } => self.take_announced(ctx, &met, size, pieces.into_iter()),
+            Body::Rts { size, pieces } => {
+                let is_late = !std::mem::take(&mut self.missed_now);
+                self.take_announced(ctx, &met, size, pieces.into_iter(), is_late);
+            }
             body @ Body::Noted(_) => {
                 self.deliver_noted(
                     mem,
@@ -491,7 +495,14 @@ impl Engine {
     }
 
     /// Receives a message whose RTS is here: reads its data, or asks for it.
-    fn take_announced(&mut self, ctx: Ctx, met: &Match, size: u64, pieces: impl Iterator<Item = (u64, u64)>) {
+    fn take_announced(
+        &mut self,
+        ctx: Ctx,
+        met: &Match,
+        size: u64,
+        pieces: impl Iterator<Item = (u64, u64)>,
+        is_late: bool,
+    ) {
         if let Some(gone) = self.peers[met.peer.0 as usize].gone {
             // Its data will never come.
             return self.end(met.op, Outcome::Failed(gone.fault()));
@@ -510,8 +521,9 @@ impl Engine {
         let reads = (!pieces.is_empty()).then_some(ctx);
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
-        op.state =
-            State::Pulling(Box::new(Pulling { peer, reads, sender_op, got, envelope, whole: size, is_read: false }));
+        let whole = size;
+        let pulling = Pulling { peer, reads, sender_op, got, envelope, whole, is_read: false, is_late };
+        op.state = State::Pulling(Box::new(pulling));
         if reads.is_some() {
             self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
         } else {
@@ -595,10 +607,11 @@ impl Engine {
     /// All bytes of a transfer are there: the receive is over, and the sender is told.
     fn end_pulling(&mut self, receiver_op: u64) {
         if let Some(State::Pulling(pulling)) = self.ops.get(receiver_op).map(|op| &op.state) {
-            let Pulling { peer, sender_op, envelope, whole, .. } = **pulling;
+            let Pulling { peer, sender_op, envelope, whole, is_late, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
             self.log_whole(peer, receiver_op);
-            self.say_done(peer, sender_op);
+            let sooner = if is_late { CAME_EARLY } else { self.peers[peer.0 as usize].read_sooner };
+            self.say(peer, &Message::Done { op: sender_op, sooner });
         }
     }
 

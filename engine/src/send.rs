@@ -152,6 +152,12 @@ impl Engine {
         (p.announce, p.read_sooner) = (Announce::default(), 0);
     }
 
+    /// Whether a thread of the peer is in a call and polls its lanes. A message that could go eager is announced only to one that does: it
+    /// would wait for a program that works.
+    pub fn set_polls(&mut self, peer: PeerId, yes: bool) {
+        self.peers[peer.0 as usize].polls = yes;
+    }
+
     /// Whether the peer can read our memory. If it can, a send whose data lies in at most `most_pieces` pieces tells
     /// where. 0 if it cannot.
     pub fn set_max_segments(&mut self, peer: PeerId, most_pieces: usize) {
@@ -295,7 +301,7 @@ impl Engine {
 
     /// The peer has got all that it wants of a send.
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64, sooner: u8) {
-        self.peers[peer.0 as usize].announce.set_sooner(sooner);
+        self.peers[peer.0 as usize].announce.heard(sooner);
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
             // Of another peer's send nothing is known here.

@@ -65,6 +65,9 @@ pub(crate) struct Peer {
     /// Which messages are announced to it though they could go eager. Begun anew with each lane.
     #[serde(skip)]
     pub announce: Announce,
+    /// A thread of it polls its lanes, see [`crate::Engine::set_polls`].
+    #[serde(skip)]
+    pub polls: bool,
     /// The sizes that this process reads sooner from its memory, see [`crate::Engine::set_read_sooner`].
     #[serde(skip)]
     pub read_sooner: u8,
@@ -104,6 +107,7 @@ impl Peer {
             pull: false,
             more_eager: 0,
             announce: Announce::default(),
+            polls: false,
             read_sooner: 0,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
@@ -122,7 +126,7 @@ impl Peer {
     /// Whether the next message of this length is announced though it could go eager.
     #[inline]
     pub fn is_announced(&self, bytes: u64) -> bool {
-        self.max_segments > 0 && self.announce.is_due(bytes)
+        self.polls && self.max_segments > 0 && self.announce.is_due(bytes)
     }
 }
 
@@ -204,6 +208,9 @@ pub(crate) struct Pulling {
     /// Somebody reads the sender's memory now ([`Engine::begin_read`](crate::Engine::begin_read)).
     #[serde(skip)]
     pub is_read: bool,
+    /// Its message was here before it.
+    #[serde(skip)]
+    pub is_late: bool,
 }
 
 /// The state of an operation.

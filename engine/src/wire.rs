@@ -4,7 +4,8 @@ use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, BYE, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, READ_SIZES, REVOKED, RTS, TELL, head as at,
+    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, READ_SIZES, REVOKED, RTS, TELL,
+    head as at,
 };
 use std::io::IoSlice;
 
@@ -91,7 +92,7 @@ pub(crate) enum Message<'a> {
         offset: u64,
         len: u64,
     },
-    /// `sooner`: the sizes of messages that the receiver reads sooner from the sender's memory.
+    /// `sooner`: the sizes of messages that the receiver reads sooner from the sender's memory, or CAME_EARLY.
     Done {
         op: u64,
         sooner: u8,
@@ -313,7 +314,7 @@ impl Message<'_> {
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             DONE => {
                 let (op, sooner) = (t.u64()?, t.u8()?);
-                if sooner >> READ_SIZES != 0 {
+                if sooner >> READ_SIZES != 0 && sooner != CAME_EARLY {
                     return Err(Malformed);
                 }
                 Message::Done { op, sooner }

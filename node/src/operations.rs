@@ -7,8 +7,10 @@ use crate::judge::tell_of_one_side;
 use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
-use engine::{Envelope, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use base::protocol::message::READ_FROM;
+use engine::{Ctx, Envelope, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
 use session::{InterId, SentNow};
+use transports::registry::Polled;
 
 impl Core {
     /// A send in standard mode that completes at once, since its data can leave or be copied now. If that is not possible, use
@@ -17,6 +19,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn send_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> SentNow {
         let to = (self.session.ctx_with(inter, Source::Rank(dest)), dest, tag);
+        self.note_polls(to.0, dest, data.bytes());
         let pack = |at: u64, to: &mut [u8]| {
             data.pack(at, to);
         };
@@ -33,6 +36,7 @@ impl Core {
         let op = self.session.engine.next_op();
         let size = data.bytes();
         self.session.mem.insert(op, data);
+        self.note_polls(ctx, dest, size);
         self.session.engine.send(&self.session.mem, op, ctx, dest, tag, size, mode);
         self.settle();
         op
@@ -54,9 +58,21 @@ impl Core {
         let op = self.session.engine.next_op();
         let size = data.bytes();
         self.session.mem.insert(op, data);
+        self.note_polls(ctx, dest, size);
         self.session.engine.send_noted(&self.session.mem, op, ctx, dest, tag, size, how);
         self.settle();
         op
+    }
+
+    /// Tells the engine whether the process that this message goes to polls, if that decides whether it is announced.
+    #[inline(always)]
+    fn note_polls(&mut self, ctx: Ctx, dest: u32, size: u64) {
+        if size >= READ_FROM
+            && let Some(peer) = self.session.engine.members(ctx).and_then(|members| members.get(dest))
+        {
+            let polls = self.polled_lane(peer.0 as usize).is_some_and(Polled::is_other_awake);
+            self.session.engine.set_polls(peer, polls);
+        }
     }
 
     /// A send in standard mode that completes at once: its message goes from a copy.

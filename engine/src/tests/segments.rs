@@ -255,18 +255,19 @@ fn the_receiver_closes_while_it_reads() {
 }
 
 /// Of the messages that could go eager the first are announced, so that the receiver finds out whether to read them is sooner. It is, and
-/// tells so: then all are. Those whose data cannot be described go eager all the same.
+/// tells so: then all are. Those whose data cannot be described go eager all the same, and those to a process that does not wait.
 #[test]
 fn what_is_read_sooner_is_announced() {
     let (mut a, mut b) = pair(Config { envelopes: 1 << 30, eager_bytes: 1 << 40, ..Config::default() });
     a.engine.set_max_segments(a.peer, 1000);
+    a.engine.set_polls(a.peer, true);
     b.engine.set_pull(b.peer, true);
     a.engine.set_eager_max(a.peer, 256 << 10);
     let announced = |a: &mut Side, b: &mut Side, size: usize, count: usize| {
         let is_announced = |_: &usize| {
+            let r = b.recv(ANY.0, ANY.1, size);
             let s = a.send(4, &data(size), Mode::Standard);
             b.take_all(a);
-            let r = b.recv(ANY.0, ANY.1, size);
             let get = first_get(b);
             if let Some((op, pieces, length)) = &get {
                 read(b, a, (*op, pieces), 0, *length);
@@ -292,6 +293,18 @@ fn what_is_read_sooner_is_announced() {
     a.engine.set_max_segments(a.peer, 1000);
     b.engine.set_read_sooner(b.peer, 4);
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 100);
+    a.engine.set_polls(a.peer, false);
+    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 0, "it would have to wait");
+    a.engine.set_polls(a.peer, true);
+    // One came before its receive.
+    let s = a.send(4, &data(4 * SIZE), Mode::Standard);
+    b.take_all(&mut a);
+    let r = b.recv(ANY.0, ANY.1, 4 * SIZE);
+    let (op, pieces, length) = first_get(&mut b).expect("it was announced");
+    read(&mut b, &a, (op, &pieces), 0, length);
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, length)));
+    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 50), 0, "its sender is not to wait");
     // The next lane begins anew.
     for side in [&mut a, &mut b] {
         side.engine.set_eager_max(side.peer, 256 << 10);

@@ -33,6 +33,8 @@ const RUN: u32 = 4;
 const TRIES: u32 = RUN;
 /// A message that is read in this part of the time that the lane takes is here sooner than if it came eager, without our answer to its announcement.
 const SOONER: f32 = 0.75;
+/// A way is left only for one that takes this part of its time: to go over costs some time itself.
+const LEAVE: f32 = 0.9;
 /// The measured times that are kept of each way.
 const LAST: usize = 8;
 /// Of so many runs of messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
@@ -79,19 +81,36 @@ struct Size {
     push: Measured,
     pull: Measured,
     messages: u32,
+    /// The faster way, once both were tried.
+    better: Option<Way>,
+    /// Messages of this size are here sooner by reading than eager.
+    sooner: bool,
 }
 
 impl Size {
-    /// The faster way, once both were tried.
-    fn better(&self) -> Option<Way> {
-        let tried = self.push.times >= TRIES && self.pull.times >= TRIES;
-        tried.then(|| if self.push.cost() <= self.pull.cost() { Way::Push } else { Way::Pull })
+    /// A way was measured.
+    fn note(&mut self, way: Way, cost: f32) {
+        match way {
+            Way::Push => self.push.note(cost),
+            Way::Pull => self.pull.note(cost),
+        }
+        if self.push.times < TRIES || self.pull.times < TRIES {
+            return;
+        }
+        let [push, pull] = [self.push.cost(), self.pull.cost()];
+        let (way, left, other) = match self.better {
+            Some(Way::Pull) => (Way::Pull, pull, push),
+            _ => (Way::Push, push, pull),
+        };
+        let leaves = other < left * if self.better.is_some() { LEAVE } else { 1.0 };
+        self.better = Some(if leaves { way.other() } else { way });
+        self.sooner = pull < push * if self.sooner { SOONER / LEAVE } else { SOONER };
     }
 
     /// The way that is more than [`MUCH`] times faster.
     fn far_better(&self) -> Option<Way> {
         let [push, pull] = [self.push.cost(), self.pull.cost()];
-        self.better().filter(|_| push.max(pull) > MUCH * push.min(pull))
+        self.better.filter(|_| push.max(pull) > MUCH * push.min(pull))
     }
 
     /// The number of the present run.
@@ -106,7 +125,7 @@ impl Size {
 
     /// `kin`: what is far better for a size like this one. The other way is tried later then. `is_short`: such a message may go eager.
     fn choose(&mut self, kin: Option<Way>, is_short: bool) -> Way {
-        let Some(better) = self.better() else {
+        let Some(better) = self.better else {
             let first = kin.unwrap_or(Way::Push);
             let times = if first == Way::Push { self.push.times } else { self.pull.times };
             self.messages += u32::from(kin.is_some());
@@ -149,7 +168,7 @@ fn class(size: u64) -> usize {
 /// What is far better for sizes like this one, of which nothing is known.
 fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
     let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
-    if sizes[class].better().is_some() { None } else { kin.find_map(|kin| sizes.get(kin)?.far_better()) }
+    if sizes[class].better.is_some() { None } else { kin.find_map(|kin| sizes.get(kin)?.far_better()) }
 }
 
 impl Ways {
@@ -172,8 +191,8 @@ impl Ways {
         let sooner = |n: &usize| {
             let class = class(READ_FROM << n);
             let size = &sizes[class];
-            match size.better() {
-                Some(_) => size.pull.cost() < SOONER * size.push.cost(),
+            match size.better {
+                Some(_) => size.sooner,
                 None => size.pull.times > 0 && kin(sizes, class) == Some(Way::Pull),
             }
         };
@@ -202,13 +221,10 @@ impl Ways {
     fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return };
         let known = &mut sizes[class(size)];
-        let before = known.better();
+        let before = known.better;
         let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
-        match way {
-            Way::Push => known.push.note(cost),
-            Way::Pull => known.pull.note(cost),
-        }
-        if let Some(better) = known.better().filter(|better| before != Some(*better)) {
+        known.note(way, cost);
+        if let Some(better) = known.better.filter(|better| before != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
             let [push, pull] = [known.push, known.pull].map(|measured| 1024.0 / measured.cost());
             base::log!(

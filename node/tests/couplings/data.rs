@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use node::{ContextId, Envelope, Kind, Layout, Mode, Outcome, Probe, Representation, Shape, Signature, Source, Tag};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn every_size_both_ways() {
     let (a, b) = (Job::new(), Job::new());
@@ -60,6 +60,29 @@ fn large_ones_by_either_way() {
     };
     let sides = [side(a, to_b, false), side(b, to_a, true)].map(|side| side.join().expect("no panic"));
     assert_eq!(sides.iter().map(|job| job.node.drain(LONG)).sum::<usize>(), 0);
+}
+
+/// Messages that may go eager are not announced to a process whose program works.
+fn whoever_works_is_not_waited_for() {
+    let (a, b) = (Job::new(), Job::new());
+    let (to_b, to_a) = couple(&a, &b);
+    let first = b.recv(to_a, 2, &mut []);
+    let data = pattern(100_000, 2);
+    // From when there is a lane on.
+    assert_eq!(a.wait(a.node.isend(to_b, 0, 2, view(&[]), Mode::Synchronous)), Outcome::Sent);
+    // A thread of the library may look for more for a moment.
+    let mut sends = Vec::new();
+    let is_over = |sends: &mut Vec<_>| {
+        sends.push(a.send(to_b, 1, &data));
+        a.wait_for(*sends.last().expect("pushed"), Duration::from_secs(1)) == Some(Outcome::Sent)
+    };
+    assert!((0..8).any(|_| is_over(&mut sends)));
+    for _ in 0..sends.len() {
+        let mut space = vec![0; data.len()];
+        assert_eq!(b.wait(b.recv(to_a, 1, &mut space)), got(data.len(), 1));
+        assert!(space == data);
+    }
+    assert_eq!(b.wait(first), got(0, 2));
 }
 
 fn posted_first_and_synchronous() {
@@ -377,6 +400,7 @@ fn what_leaves_at_once_overtakes_nothing() {
 over_both!(
     every_size_both_ways,
     large_ones_by_either_way,
+    whoever_works_is_not_waited_for,
     posted_first_and_synchronous,
     strided_both_sides,
     many_at_once_in_order,
