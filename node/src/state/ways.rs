@@ -98,12 +98,13 @@ impl Size {
             return;
         }
         let [push, pull] = [self.push.cost(), self.pull.cost()];
-        let (way, left, other) = match self.better {
-            Some(Way::Pull) => (Way::Pull, pull, push),
-            _ => (Way::Push, push, pull),
-        };
-        let leaves = other < left * if self.better.is_some() { LEAVE } else { 1.0 };
-        self.better = Some(if leaves { way.other() } else { way });
+        self.better = Some(match self.better {
+            Some(Way::Push) if pull < push * LEAVE => Way::Pull,
+            Some(Way::Pull) if push < pull * LEAVE => Way::Push,
+            Some(way) => way,
+            None if pull < push => Way::Pull,
+            None => Way::Push,
+        });
         self.sooner = pull < push * if self.sooner { SOONER / LEAVE } else { SOONER };
     }
 
