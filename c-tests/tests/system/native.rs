@@ -228,13 +228,41 @@ fn costs(scene: &Scene, out: &Path, counting: Child) -> Costs {
         let [call, times, joined] = trigger.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{trigger}: a call, how often, and beside what")
         };
-        let total = field("totals:").and_then(|t| t.parse().ok()).expect("a total");
-        totals.insert((call.into(), joined.into(), times == "twice"), total);
+        let total: i64 = field("totals:").and_then(|t| t.parse().ok()).expect("a total");
+        totals.insert((call.into(), joined.into(), times == "twice"), total - of_the_allocator(&text));
     }
     let labels: Vec<_> = totals.keys().filter(|k| k.2).map(|k| (k.0.clone(), k.1.clone())).collect();
     let total = |(call, joined): &(String, String), twice| totals[&(call.clone(), joined.clone(), twice)];
     // Rounded: the odd instruction is the dump's own.
     labels.into_iter().map(|l| (l.clone(), (total(&l, true) - total(&l, false) + N / 2) / N)).collect()
+}
+
+/// What the calls of the allocator took, by a dump. How long one searches depends on what was freed before; and LAM has an
+/// allocator of its own, which does not serve with the library (docs/design.md).
+fn of_the_allocator(dump: &str) -> i64 {
+    let is_one =
+        |f: &str| matches!(f, "malloc" | "calloc" | "realloc" | "free") || f.starts_with("mpi_connect::heap::");
+    let mut names = BTreeMap::new();
+    // A name follows its number where the number is new.
+    let mut name = |text: &str| {
+        let (number, name) = text.split_once(')').expect("a number");
+        names.entry(number.to_owned()).or_insert_with(|| name.trim().to_owned()).clone()
+    };
+    let (mut caller, mut callee, mut total) = (String::new(), String::new(), 0);
+    let mut lines = dump.lines();
+    while let Some(line) = lines.next() {
+        match line.split_once('=') {
+            Some(("fn", text)) => caller = name(text),
+            Some(("cfn", text)) => callee = name(text),
+            Some(("calls", _)) => {
+                let cost = lines.next().and_then(|l| l.split(' ').nth(1)).and_then(|c| c.parse().ok());
+                let cost: i64 = cost.expect("what the calls took");
+                total += if is_one(&callee) && !is_one(&caller) { cost } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    total
 }
 
 /// How many of the library's entries a call passes: more than one where the MPI makes calls by public names.
@@ -267,16 +295,14 @@ struct Added {
     entries: i64,
     /// The room for looking at an array.
     looking: i64,
-    /// The room for memory that the call takes.
-    memory: i64,
 }
 
 impl Added {
     fn most(&self) -> i64 {
-        ADDED * self.entries + self.memory
+        ADDED * self.entries
     }
     fn most_joined(&self) -> i64 {
-        ADDED_JOINED * self.entries + self.looking + self.memory
+        ADDED_JOINED * self.entries + self.looking
     }
 }
 
@@ -298,10 +324,7 @@ fn each_call(mpi: &'static Mpi, language: &str, program: &Path, calls: &[&str]) 
         let entries = passed(mpi, language, call);
         // Of the 65 entries in Open MPI's Fortran one looks at the array.
         let looking = if *call == "Waitall" { looking() * entries.min(3) } else { 0 };
-        // LAM's own allocator does not serve with the library (docs/design.md). The other one takes fewer instructions or more, by what
-        // was freed before.
-        let memory = if mpi.name == "lam" && *call == "Isend" { 100 } else { 0 };
-        Added { native: of(&without, "none"), none, ten, entries, looking, memory }
+        Added { native: of(&without, "none"), none, ten, entries, looking }
     };
     calls.iter().map(count).collect()
 }
@@ -343,8 +366,8 @@ fn instructions_added_per_call() {
             }
             let mut row = vec![format!("{} {language}", mpi.name)];
             for (call, cost) in CALLS.iter().zip(&added) {
-                let Added { native, none, ten, entries, looking, memory } = *cost;
-                if looking == 0 && memory == 0 {
+                let Added { native, none, ten, entries, looking } = *cost;
+                if looking == 0 {
                     let each = |added: i64| (added + entries - 1) / entries;
                     most = [most[0].max(each(none)), most[1].max(each(ten))];
                 } else if entries == 1 && looking > 0 {
