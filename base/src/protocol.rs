@@ -438,6 +438,8 @@ pub mod message {
     pub const READ_FROM: u64 = 64 << 10;
     /// How many there are.
     pub const READ_SIZES: usize = 3;
+    /// The last one. No longer message goes eager.
+    pub const READ_UP_TO: u64 = READ_FROM << (READ_SIZES - 1);
     /// In their place: the message came before its receive.
     pub const CAME_EARLY: u8 = 128;
 

@@ -235,9 +235,11 @@ int main(int argc, char **argv)
     pin(channel.side);
     if (is_line || is_readv) {
         shared->pid[channel.side] = getpid();
-        put_word(0); /* both have said who they are */
+        /* Both say who they are. One after the other: a word that comes answers ours. */
+        if (!channel.side) put_word(0);
         word_that_comes();
         word_is_seen();
+        if (channel.side) put_word(0);
     }
     if (is_line) {
         outgoing = memory(8);

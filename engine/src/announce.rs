@@ -3,7 +3,7 @@
 //!
 //! Part of the engine, for the sending side. Invariant: only speed depends on it.
 
-use base::protocol::message::{CAME_EARLY, READ_FROM, READ_SIZES};
+use base::protocol::message::{CAME_EARLY, READ_FROM, READ_SIZES, READ_UP_TO};
 
 /// Of so many messages of a size, and after an eighth, a quarter and half of them ...
 const EVERY: u32 = 2048;
@@ -22,8 +22,7 @@ pub(crate) struct Announce {
 /// Of which size such a message is. `None`: shorter ones always go eager, and longer ones never.
 #[inline]
 fn size_of(bytes: u64) -> Option<usize> {
-    let size = (bytes / READ_FROM).checked_ilog2()? as usize;
-    (size < READ_SIZES).then_some(size)
+    (READ_FROM..=READ_UP_TO).contains(&bytes).then(|| (bytes / READ_FROM).ilog2() as usize)
 }
 
 /// Whether a message of which so many have gone is one of those by which the receiver finds out.
@@ -65,6 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_longer_message_is_none_of_these_sizes() {
+        let mut announce = Announce::default();
+        (0..EVERY).for_each(|_| announce.count(READ_UP_TO + 1));
+        assert_eq!(announce.sent, [0; READ_SIZES]);
+    }
+
+    #[test]
     fn some_are_tried_and_those_that_are_read_sooner_are_announced() {
         let mut announce = Announce::default();
         let mut among = |sooner: u8, bytes: u64| {
@@ -81,7 +87,7 @@ mod tests {
             [among(0b010, READ_FROM), among(0b010, 4 * READ_FROM - 1), among(0b100, 4 * READ_FROM)],
             [TRIED, EVERY, EVERY]
         );
-        assert_eq!(among(0b111, 8 * READ_FROM), 0);
+        assert_eq!(among(0b111, READ_UP_TO + 1), 0);
         let mut ahead = Announce::default();
         assert!(ahead.is_due(READ_FROM));
         ahead.heard(CAME_EARLY);

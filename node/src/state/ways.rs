@@ -4,7 +4,7 @@
 //!
 //! Invariant: only speed depends on what is chosen here.
 
-use base::protocol::message::{READ_FROM, READ_SIZES};
+use base::protocol::message::{READ_FROM, READ_SIZES, READ_UP_TO};
 use engine::OpId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -177,7 +177,7 @@ impl Ways {
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
         let kin = kin(sizes, class);
-        let way = sizes[class].choose(kin, size < READ_FROM << READ_SIZES);
+        let way = sizes[class].choose(kin, size <= READ_UP_TO);
         if self.timed.len() == TIMED {
             // Nobody has asked for its outcome.
             self.timed.pop_front();
