@@ -55,23 +55,28 @@ const TIMED: usize = 8;
 
 /// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The second least of these counts: others may have
 /// waited for something else, and one may have been lucky.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Measured {
     times: u32,
     last: [f32; LAST],
+    cost: f32,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Measured { times: 0, last: [f32::INFINITY; LAST], cost: f32::INFINITY }
+    }
 }
 
 impl Measured {
     fn note(&mut self, cost: f32) {
         self.last[self.times as usize % LAST] = cost;
         self.times = self.times.wrapping_add(1).max(1);
-    }
-
-    fn cost(&self) -> f32 {
-        let mut last = self.last;
-        let last = &mut last[..LAST.min(self.times as usize)];
-        last.sort_unstable_by(f32::total_cmp);
-        last.get(1).copied().unwrap_or(f32::INFINITY)
+        let mut least = [f32::INFINITY; 2];
+        for &cost in &self.last {
+            least = [least[0].min(cost), least[1].min(least[0].max(cost))];
+        }
+        self.cost = least[1];
     }
 }
 
@@ -97,7 +102,7 @@ impl Size {
         if self.push.times < TRIES || self.pull.times < TRIES {
             return;
         }
-        let [push, pull] = [self.push.cost(), self.pull.cost()];
+        let [push, pull] = [self.push.cost, self.pull.cost];
         self.better = Some(match self.better {
             Some(Way::Push) if pull < push * LEAVE => Way::Pull,
             Some(Way::Pull) if push < pull * LEAVE => Way::Push,
@@ -110,7 +115,7 @@ impl Size {
 
     /// The way that is more than [`MUCH`] times faster.
     fn far_better(&self) -> Option<Way> {
-        let [push, pull] = [self.push.cost(), self.pull.cost()];
+        let [push, pull] = [self.push.cost, self.pull.cost];
         self.better.filter(|_| push.max(pull) > MUCH * push.min(pull))
     }
 
@@ -227,7 +232,7 @@ impl Ways {
         known.note(way, cost);
         if let Some(better) = known.better.filter(|better| before != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
-            let [push, pull] = [known.push, known.pull].map(|measured| 1024.0 / measured.cost());
+            let [push, pull] = [known.push, known.pull].map(|measured| 1024.0 / measured.cost);
             base::log!(
                 Info,
                 "pair {pair}: messages from {kib} KiB on {}: {push:.1} GB/s through the lane, {pull:.1} by reading",
