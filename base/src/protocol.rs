@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 7;
+    pub const VERSION: u16 = 8;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 7";
+        8 VERSION "u16" "version, 8";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -481,6 +481,7 @@ pub mod message {
         FLAGS: u8, ["flag", "name", "meaning"];
         1 NOTIFY "tell me when matched; of an EAGER alone";
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
+        4 MAY_BUFFER "of an RTS alone, of at most 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
     }
 
     /// Notes: the types of a message's data, which `MPI_CONNECT_CHECK=types` compares.

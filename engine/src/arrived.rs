@@ -14,7 +14,7 @@ pub(crate) struct Arrived {
     pub op: u64,
     /// Which of the sender's messages to this process it is.
     pub number: u64,
-    /// It has cost no credit: an image gave it back.
+    /// It has cost no credit, or that was given back: an image has brought it, or its data was read before its receive.
     pub free: bool,
     pub body: Body,
 }
@@ -30,6 +30,9 @@ pub(crate) enum Body {
         size: u64,
         /// Where the data lies in the sender's memory: address and length of each piece. Empty if that is unknown.
         pieces: Vec<(u64, u64)>,
+        /// The data may be read before a receive matches.
+        #[serde(skip)]
+        may_buffer: bool,
     },
     /// A note, and a body of another kind.
     Noted(#[serde(deserialize_with = "noted")] Box<(Vec<u8>, Body)>),
@@ -46,14 +49,14 @@ fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::
     let (note, plain) = <(Vec<u8>, Plain)>::deserialize(from)?;
     let body = match plain {
         Plain::Eager { notify, data } => Body::Eager { notify, data },
-        Plain::Rts { size, pieces } => Body::Rts { size, pieces },
+        Plain::Rts { size, pieces } => Body::Rts { size, pieces, may_buffer: false },
     };
     Ok(Box::new((note, body)))
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Body::Rts { size: 0, pieces: Vec::new() }
+        Body::Rts { size: 0, pieces: Vec::new(), may_buffer: false }
     }
 }
 

@@ -42,9 +42,10 @@ impl Engine {
     pub fn forget_memory(&mut self, peer: PeerId) {
         let mut forget = |message: &mut Arrived| {
             if message.peer == peer
-                && let Body::Rts { pieces, .. } = message.body.plain_mut()
+                && let Body::Rts { pieces, may_buffer, .. } = message.body.plain_mut()
             {
                 pieces.clear();
+                *may_buffer = false;
             }
         };
         for context in self.contexts.iter_mut().flatten() {
@@ -60,8 +61,8 @@ impl Engine {
 /// The message without the addresses of its data. `None` if it has no addresses.
 pub fn without_addresses(body: &[u8]) -> Option<Vec<u8>> {
     match Message::decode(body) {
-        Ok(Message::Rts { head, size, note, pieces }) if pieces.iter().next().is_some() => {
-            Some(Message::Rts { head, size, note, pieces: Pieces::default() }.encode())
+        Ok(Message::Rts { head, size, note, pieces, .. }) if pieces.iter().next().is_some() => {
+            Some(Message::Rts { head, size, note, pieces: Pieces::default(), may_buffer: false }.encode())
         }
         _ => None,
     }

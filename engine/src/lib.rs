@@ -6,8 +6,8 @@
 //! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
-//! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `now` (receives without an operation) and `loss`
-//! have what happens to them, `detach` and `cut` what is written of them.
+//! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `now` (receives without an operation), `buffer`
+//! (messages that are read before their receives) and `loss` have what happens to them, `detach` and `cut` what is written of them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@
 mod ahead;
 mod announce;
 mod arrived;
+mod buffer;
 mod context;
 mod credit;
 mod cut;
@@ -93,6 +94,9 @@ pub struct Engine {
     /// The last such receive has matched a message that is announced, and another one will take it.
     #[serde(skip)]
     missed_now: bool,
+    /// Messages may wait whose data may be read before their receives.
+    #[serde(skip)]
+    to_buffer: bool,
     /// What a receive has got of a message that is not whole.
     #[serde(skip)]
     ahead: Option<Ahead>,
@@ -122,6 +126,7 @@ impl Engine {
             spare: Spare::default(),
             now: None,
             missed_now: false,
+            to_buffer: false,
             ahead: None,
             turns: VecDeque::new(),
             troubled: false,
@@ -221,6 +226,7 @@ impl Engine {
         let before = shared.open.insert(context, ctx);
         debug_assert!(before.is_none());
         let early = shared.early.remove(&context).unwrap_or_default();
+        self.to_buffer |= !early.is_empty();
         let (good, bad): (VecDeque<_>, VecDeque<_>) =
             early.into_iter().partition(|a| members.get(a.source) == Some(a.peer));
         let mut unexpected = Unexpected::default();
@@ -509,7 +515,7 @@ impl Engine {
         match message {
             Message::Eager(_) => Err(Malformed),
             Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager, body),
-            Message::Rts { head, size, note, pieces } => self.on_rts(peer, &head, size, (note, pieces), body),
+            Message::Rts { head, size, note, pieces, .. } => self.on_rts(peer, &head, size, (note, pieces), body),
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }

@@ -368,8 +368,9 @@ impl Engine {
             Message::NotedEager { note, eager: Eager { notify, head, data } } => {
                 (head, Body::Eager { notify, data: self.spare.copy(data) }.with_note(note))
             }
-            Message::Rts { head, size, note, pieces } => {
-                (head, Body::Rts { size, pieces: pieces.iter().collect() }.with_note(note))
+            Message::Rts { head, size, note, pieces, may_buffer } => {
+                self.to_buffer |= may_buffer;
+                (head, Body::Rts { size, pieces: pieces.iter().collect(), may_buffer }.with_note(note))
             }
             _ => return Err(Malformed),
         };
@@ -441,7 +442,7 @@ impl Engine {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(&mut data);
             }
-            Body::Rts { size, pieces } => {
+            Body::Rts { size, pieces, .. } => {
                 let is_late = !std::mem::take(&mut self.missed_now);
                 self.take_announced(ctx, &met, size, pieces.into_iter(), is_late);
             }

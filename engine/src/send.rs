@@ -185,7 +185,8 @@ impl Engine {
             let may = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
             let mut pieces = std::mem::take(&mut self.spare.described);
             pieces.clear();
-            if !may || p.is_announced(to.size) {
+            // An image is to have it as a message that came.
+            if !may || self.tracking.is_none() && p.is_announced(to.size) {
                 describe(mem, id, to.size, if parted { 0 } else { p.max_segments }, &mut pieces);
             }
             // Only where its data lies can it be read.
@@ -206,7 +207,11 @@ impl Engine {
             } else {
                 p.announced.0 += to.size;
                 to.described = !pieces.is_empty();
-                self.say(peer, &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces) });
+                let may_buffer = may && to.described && !to.sync;
+                self.say(
+                    peer,
+                    &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces), may_buffer },
+                );
             }
             self.spare.described = pieces;
             if eager && !to.sync {

@@ -4,8 +4,8 @@ use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, NOTED, NOTIFY, PIECE, READ_SIZES, REVOKED, RTS, TELL,
-    head as at,
+    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_SIZES, READ_UP_TO,
+    REVOKED, RTS, TELL, head as at,
 };
 use std::io::IoSlice;
 
@@ -85,6 +85,8 @@ pub(crate) enum Message<'a> {
         size: u64,
         note: &'a [u8],
         pieces: Pieces<'a>,
+        /// The receiver may read the data before a receive matches.
+        may_buffer: bool,
     },
     Cts {
         sender_op: u64,
@@ -250,8 +252,9 @@ impl Message<'_> {
                 out = EagerHead::new(notify, head).noted(note, data.len());
                 out.extend_from_slice(data);
             }
-            Message::Rts { head, size, note, pieces } => {
-                out.extend_from_slice(&head.encode(RTS, if note.is_empty() { 0 } else { NOTED }));
+            Message::Rts { head, size, note, pieces, may_buffer } => {
+                let flags = if note.is_empty() { 0 } else { NOTED } | if may_buffer { MAY_BUFFER } else { 0 };
+                out.extend_from_slice(&head.encode(RTS, flags));
                 out.put_u64(size);
                 if !note.is_empty() {
                     put_note(&mut out, note);
@@ -302,14 +305,18 @@ impl Message<'_> {
             EAGER => return Eager::decode_noted(body),
             RTS => {
                 let (flags, head, rest) = Head::decode(body)?;
-                if flags & !NOTED != 0 {
+                if flags & !(NOTED | MAY_BUFFER) != 0 {
                     return Err(Malformed);
                 }
                 t = Take(rest);
                 let size = t.u64()?;
-                let (note, rest) = if flags == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
+                let (note, rest) = if flags & NOTED == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
                 let pieces = Pieces::decode(rest, size)?;
-                return Ok(Message::Rts { head, size, note, pieces });
+                let may_buffer = flags & MAY_BUFFER != 0;
+                if may_buffer && (rest.is_empty() || size > READ_UP_TO) {
+                    return Err(Malformed);
+                }
+                return Ok(Message::Rts { head, size, note, pieces, may_buffer });
             }
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             DONE => {
@@ -362,8 +369,18 @@ mod tests {
             ([1, 1].repeat(65), 65),
         ] {
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes) };
+            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes), may_buffer: false };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
+        }
+        // What may be buffered lies somewhere, and is not longer than what goes eager.
+        let at = |size: u64| [1, size].map(u64::to_le_bytes).concat();
+        for (size, bytes, fine) in [
+            (READ_UP_TO, at(READ_UP_TO), true),
+            (READ_UP_TO + 1, at(READ_UP_TO + 1), false),
+            (READ_UP_TO, Vec::new(), false),
+        ] {
+            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes), may_buffer: true };
+            assert_eq!(Message::decode(&message.encode()).is_ok(), fine, "{size}");
         }
         // A note that is empty, too long or cut short, and an unknown flag.
         let eager =
@@ -375,7 +392,7 @@ mod tests {
         }
         assert_eq!(Message::decode(&eager[..eager.len() - 1]), Err(Malformed));
         let mut wrong = eager;
-        wrong[1] = 4;
+        wrong[1] = 8;
         assert_eq!(Message::decode(&wrong), Err(Malformed));
         assert_eq!(Message::decode(&[]), Err(Malformed));
         assert_eq!(Message::decode(&[11]), Err(Malformed));

@@ -88,6 +88,23 @@ impl Core {
         }
     }
 
+    /// Reads the messages that wait for a receive while their senders wait for this process, as [`engine::Engine::buffer_unexpected`] says.
+    #[cold]
+    pub(crate) fn buffer_unexpected(&mut self) {
+        let reader = |i| self.session.pair(i).lane().and_then(|up| up.lane.reader());
+        let readers: Vec<Option<Reader>> = (0..self.session.pairs_made()).map(reader).collect();
+        let mut all = 0;
+        self.session.engine.buffer_unexpected(|peer, pieces, size| {
+            let reader = readers.get(peer.0 as usize)?.as_ref()?;
+            let mut data = vec![0; size as usize];
+            let read = reader.read(pieces, &mut [IoSliceMut::new(&mut data)]);
+            let is_whole = read.is_ok_and(|n| n == data.len());
+            all += if is_whole { data.len() } else { 0 };
+            is_whole.then_some(data)
+        });
+        self.session.count_read(all);
+    }
+
     /// Takes the next transfer and prepares its next slice. `None`: its data is not wanted any more, or cannot be read.
     #[inline(always)]
     fn begin_pull(&mut self) -> Option<Slice> {

@@ -68,6 +68,9 @@ impl Core {
         }
         found |= self.read_polled();
         self.pace.events = events;
+        if self.session.engine.has_to_buffer() {
+            self.buffer_unexpected();
+        }
         if self.is_timed() {
             self.tick(instant);
         }

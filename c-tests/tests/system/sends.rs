@@ -22,3 +22,22 @@ fn modes_and_requests() {
         }
     }
 }
+
+/// Both sides send before they receive what could go eager, though some of it is announced: nobody waits for ever.
+#[test]
+fn both_send_before_they_receive() {
+    let mut figure = Figure::new("17-head-on", "both sides send before they receive: values checked, all right");
+    for (a, b) in Mpi::some_couples() {
+        for ranks in [1, 2] {
+            let scene = Scene::new(format!("head on: {}, with {}, {ranks} ranks", a.name, b.name));
+            let start = |mpi, names: [&str; 3]| {
+                let arguments = [&names[..], &["one", "several"]].concat();
+                scene.start(Launch::new(mpi, ranks, "head_on", &arguments))
+            };
+            let jobs = [start(a, ["air", "ocean", "0"]), start(b, ["ocean", "air", "1"])];
+            for (mpi, done) in [a, b].iter().zip(scene.pass(jobs, LIMIT)) {
+                figure.line(format!("{}, {ranks} ranks: {}", mpi.name, done.checks()));
+            }
+        }
+    }
+}

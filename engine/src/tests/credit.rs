@@ -108,7 +108,7 @@ fn repeated_probes_find_it_too() {
 fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
-    let rts = Message::Rts { head, size: 5, note: b"", pieces: Default::default() }.encode();
+    let rts = Message::Rts { head, size: 5, note: b"", pieces: Default::default(), may_buffer: false }.encode();
     for _ in 0..4 {
         assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Ok(()));
     }
@@ -116,8 +116,14 @@ fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
     let too_long = Message::Eager(Eager { notify: false, head, data: &[0; 25] }).encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &too_long), Err(Malformed));
-    let stranger =
-        Message::Rts { head: Head { source: 1, ..head }, size: 5, note: b"", pieces: Default::default() }.encode();
+    let stranger = Message::Rts {
+        head: Head { source: 1, ..head },
+        size: 5,
+        note: b"",
+        pieces: Default::default(),
+        may_buffer: false,
+    }
+    .encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &stranger), Err(Malformed));
     let (mut a, _) = pair(small());
     let s = a.send(0, &[1; 20], Mode::Standard);

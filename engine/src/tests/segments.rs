@@ -312,6 +312,77 @@ fn what_is_read_sooner_is_announced() {
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 10);
 }
 
+/// Both sides send what could go eager before they receive: each takes the other's data, and the sends end. A synchronous send
+/// waits for its receive all the same.
+#[test]
+fn what_could_go_eager_is_taken_before_its_receive() {
+    const SIZE: usize = 64 << 10;
+    let (mut a, mut b) = pair(Config::default());
+    for side in [&mut a, &mut b] {
+        side.engine.set_max_segments(side.peer, 1000);
+        side.engine.set_pull(side.peer, true);
+        side.engine.set_eager_max(side.peer, 256 << 10);
+        side.engine.set_polls(side.peer, true);
+    }
+    let waits = a.send(4, &data(SIZE), Mode::Synchronous);
+    let sends: Vec<_> = (0..3).map(|tag| a.send(tag, &data(SIZE), Mode::Standard)).collect();
+    let back = b.send(5, &data(SIZE), Mode::Standard);
+    settle(&mut a, &mut b);
+    for side in [&mut a, &mut b] {
+        assert!(side.engine.has_to_buffer());
+        side.engine.buffer_unexpected(|_, pieces, size| {
+            assert_eq!(pieces.iter().map(|p| p.1).sum::<u64>(), size);
+            Some(data(size as usize))
+        });
+        assert!(!side.engine.has_to_buffer());
+    }
+    settle(&mut a, &mut b);
+    assert!(sends.iter().all(|s| a.engine.finish(*s) == Some(Outcome::Sent)));
+    assert_eq!((b.engine.finish(back), a.engine.outcome(waits)), (Some(Outcome::Sent), None));
+    let r = a.recv(ANY.0, ANY.1, SIZE);
+    assert_eq!(a.data(r), data(SIZE));
+    assert_eq!(a.engine.finish(r), got(5, SIZE as u64));
+    for tag in [2, 0, 1] {
+        let r = b.recv(ANY.0, Tag::Is(tag), SIZE);
+        assert_eq!(b.data(r), data(SIZE));
+        assert_eq!(b.engine.finish(r), got(tag, SIZE as u64));
+    }
+    let r = b.recv(ANY.0, ANY.1, SIZE);
+    let (op, pieces, length) = first_get(&mut b).expect("it was announced");
+    read(&mut b, &a, (op, &pieces), 0, length);
+    settle(&mut a, &mut b);
+    assert_eq!((a.engine.finish(waits), b.engine.finish(r)), (Some(Outcome::Sent), got(4, length)));
+    // The credit of each envelope was given back, and of no bytes.
+    let granted = |side: &mut Side| side.engine.peers[side.peer.0 as usize].granting.tell();
+    let Config { envelopes, eager_bytes, .. } = Config::default();
+    assert_eq!([granted(&mut a), granted(&mut b)], [1, 4].map(|n| (envelopes + n, eager_bytes)));
+}
+
+/// No more is taken so than could have come eager, and what cannot be read is left where it is.
+#[test]
+fn no_more_is_taken_before_its_receive_than_comes_eager() {
+    const SIZE: usize = 64 << 10;
+    let (mut a, mut b) = pair(Config { eager_bytes: 3 * SIZE as u64, ..Config::default() });
+    a.engine.set_max_segments(a.peer, 1000);
+    a.engine.set_polls(a.peer, true);
+    b.engine.set_pull(b.peer, true);
+    let sends: Vec<_> = (0..5).map(|tag| a.send(tag, &data(SIZE), Mode::Standard)).collect();
+    b.take_all(&mut a);
+    let take = |a: &mut Side, b: &mut Side, can: bool| {
+        b.engine.buffer_unexpected(|_, _, size| can.then(|| data(size as usize)));
+        settle(a, b);
+        sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
+    };
+    assert_eq!(take(&mut a, &mut b, false), 0);
+    assert_eq!(take(&mut a, &mut b, true), 3);
+    assert!(b.engine.has_to_buffer());
+    assert_eq!(take(&mut a, &mut b, true), 3);
+    let r = b.recv(ANY.0, Tag::Is(1), SIZE);
+    assert_eq!(b.data(r), data(SIZE));
+    assert_eq!(b.engine.finish(r), got(1, SIZE as u64));
+    assert_eq!(take(&mut a, &mut b, true), 4);
+}
+
 #[test]
 fn without_a_description_a_close_ends_it_at_once() {
     let (mut a, mut b) = reach();
@@ -337,6 +408,6 @@ fn a_wrong_description_is_malformed() {
     let (_, mut b) = reach();
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
     let short: Vec<u8> = [64u64, 39].into_iter().flat_map(u64::to_le_bytes).collect();
-    let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short) }.encode();
+    let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short), may_buffer: false }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
 }
