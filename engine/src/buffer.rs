@@ -26,7 +26,7 @@ impl Engine {
         }
         let most = self.cfg.eager_bytes;
         let mut kept: BTreeMap<PeerId, u64> = BTreeMap::new();
-        let (mut released, mut left) = (Vec::new(), false);
+        let mut released = Vec::new();
         for context in self.contexts.iter_mut().flatten() {
             context.unexpected.for_each(&mut |message| {
                 let Arrived { peer, op, free, body, .. } = message;
@@ -37,11 +37,7 @@ impl Engine {
                         *kept += if *free { data.len() as u64 } else { 0 };
                         return;
                     }
-                    Body::Rts { size, may_buffer: true, .. } if *kept + *size > most => {
-                        left = true;
-                        return;
-                    }
-                    Body::Rts { size, pieces, may_buffer: true } => read(*peer, pieces, *size),
+                    Body::Rts { size, pieces, may_buffer: true } if *kept + *size <= most => read(*peer, pieces, *size),
                     _ => return,
                 };
                 if let Some(data) = data {
@@ -52,7 +48,6 @@ impl Engine {
                 }
             });
         }
-        self.to_buffer = left;
         for (peer, op) in released {
             self.free_credit(peer, 0);
             self.say(peer, &Message::Done { op, sooner: CAME_EARLY });

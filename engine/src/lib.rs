@@ -605,7 +605,9 @@ impl Engine {
 
     /// Gives the credit of a message back: the user has received it, or it was dropped.
     fn give_back(&mut self, message: &Arrived) {
-        if !message.free {
+        if message.free {
+            self.to_buffer = true;
+        } else {
             self.free_credit(message.peer, message.body.eager_bytes());
         }
     }

@@ -436,8 +436,11 @@ impl Engine {
         let Arrived { peer, source, tag, op: sender_op, number, free, body } = message;
         let met = Match { op, capacity, peer, source, tag, sender_op };
         match body {
-            // Its sender waits for nothing.
-            Body::Eager { data, .. } if free => self.fill(mem, &met, &data),
+            // Its sender waits for nothing. There may be room for another one.
+            Body::Eager { data, .. } if free => {
+                self.to_buffer = true;
+                self.fill(mem, &met, &data);
+            }
             Body::Eager { notify, mut data } => {
                 self.take_whole(mem, &met, notify, &data);
                 self.spare.give(&mut data);
