@@ -481,7 +481,7 @@ pub mod message {
         FLAGS: u8, ["flag", "name", "meaning"];
         1 NOTIFY "tell me when matched; of an EAGER alone";
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
-        4 MAY_BUFFER "of an RTS alone, of at most 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
+        4 MAY_BUFFER "of an RTS alone, of 64 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
     }
 
     /// Notes: the types of a message's data, which `MPI_CONNECT_CHECK=types` compares.

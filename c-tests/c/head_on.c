@@ -1,5 +1,5 @@
 /* Both sides send before they receive: `head_on NAME OTHER SIDE SECTION...`, with as many ranks on either side. MPI does not promise that this
- * works; here it does for messages of up to 256 KiB over shared memory, which could all go eager (docs/protocol.md). */
+ * works; here it does for standard sends of up to 256 KiB over shared memory, which could all go eager, as far as credit goes (docs/protocol.md). */
 #include "sides.h"
 
 enum { ROUNDS = 200, MOST = 256 << 10 };

@@ -1,7 +1,7 @@
 //! Which messages are announced though they could go eager: those that the receiver reads from our memory sooner than they come through
 //! the lane, as it has told with its last DONE. Now and then some are announced so that it finds out.
 //!
-//! Part of the engine, for the sending side. Invariant: only speed depends on it.
+//! Part of the engine, for the sending side. Invariant: only speed depends on it, and for how long a send waits.
 
 use base::protocol::message::{CAME_EARLY, READ_FROM, READ_SIZES, READ_UP_TO};
 

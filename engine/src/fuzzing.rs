@@ -2,6 +2,7 @@
 
 use crate::ContextId;
 use crate::wire::{Eager, Head, MAX_NOTE, MAX_TOLD, Message, Pieces};
+use base::protocol::message::READ_FROM;
 
 /// The message that these bytes are, encoded again. `None`: they are none.
 pub fn again(body: &[u8]) -> Option<Vec<u8>> {
@@ -13,13 +14,15 @@ pub fn samples(context: ContextId, op: u64) -> Vec<Vec<u8>> {
     let head = Head { tag: 5, source: 0, context, op };
     let two: Vec<u8> = [77u64, 4, u64::MAX - 5, 5].into_iter().flat_map(u64::to_le_bytes).collect();
     let pieces = Pieces::new(&two);
+    let long: Vec<u8> = [77u64, READ_FROM].into_iter().flat_map(u64::to_le_bytes).collect();
     let all = [
         Message::Eager(Eager { notify: true, head, data: b"abc" }),
         Message::Eager(Eager { notify: false, head: Head { tag: -5, ..head }, data: b"" }),
         Message::NotedEager { note: b"note", eager: Eager { notify: true, head, data: b"abc" } },
         Message::NotedEager { note: &[1; MAX_NOTE], eager: Eager { notify: false, head, data: b"" } },
         Message::Rts { head, size: 1 << 40, note: b"", pieces: Pieces::default(), may_buffer: false },
-        Message::Rts { head, size: 9, note: b"", pieces, may_buffer: true },
+        Message::Rts { head, size: 9, note: b"", pieces, may_buffer: false },
+        Message::Rts { head, size: READ_FROM, note: b"", pieces: Pieces::new(&long), may_buffer: true },
         Message::Rts { head, size: 9, note: b"note", pieces, may_buffer: false },
         Message::Cts { sender_op: op, receiver_op: 2, offset: 3, len: 4 },
         Message::Done { op, sooner: 5 },

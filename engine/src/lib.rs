@@ -281,8 +281,9 @@ impl Engine {
         // A sender that is told of the close ends the sends whose data was not asked for.
         reading.into_iter().for_each(|op| self.ask_for_rest(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
-            if let Body::Rts { pieces, .. } = claim.message.body.plain_mut() {
+            if let Body::Rts { pieces, may_buffer, .. } = claim.message.body.plain_mut() {
                 pieces.clear();
+                *may_buffer = false;
             }
         }
         self.drop_unexpected(context.context, context.unexpected.into_messages());

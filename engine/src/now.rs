@@ -33,8 +33,10 @@ impl Engine {
         write(data);
         self.spare.give(data);
         context.unexpected.discard(place);
-        // Of a free one the sender waits for nothing.
-        if !free {
+        // Of a free one the sender waits for nothing, and there may be room for another one.
+        if free {
+            self.to_buffer = true;
+        } else {
             self.free_credit(peer, size);
             if notify {
                 self.say_done(peer, op);

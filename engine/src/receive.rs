@@ -438,7 +438,7 @@ impl Engine {
         match body {
             // Its sender waits for nothing. There may be room for another one.
             Body::Eager { data, .. } if free => {
-                self.to_buffer = true;
+                (self.to_buffer, self.missed_now) = (true, false);
                 self.fill(mem, &met, &data);
             }
             Body::Eager { notify, mut data } => {
@@ -538,6 +538,7 @@ impl Engine {
     /// Whether this process can read the peer's memory. If so, [`Output::Get`] takes the place of a CTS where the peer
     /// has told where its data lies.
     pub fn set_pull(&mut self, peer: PeerId, can: bool) {
+        self.to_buffer |= can;
         self.peers[peer.0 as usize].pull = can;
     }
 

@@ -185,7 +185,7 @@ impl Engine {
             let may = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
             let mut pieces = std::mem::take(&mut self.spare.described);
             pieces.clear();
-            // An image is to have it as a message that came.
+            // Where checkpoints are made it goes eager, so that the receiver's image or log has its data.
             if !may || self.tracking.is_none() && p.is_announced(to.size) {
                 describe(mem, id, to.size, if parted { 0 } else { p.max_segments }, &mut pieces);
             }

@@ -4,8 +4,8 @@ use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_SIZES, READ_UP_TO,
-    REVOKED, RTS, TELL, head as at,
+    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM, READ_SIZES,
+    READ_UP_TO, REVOKED, RTS, TELL, head as at,
 };
 use std::io::IoSlice;
 
@@ -313,7 +313,7 @@ impl Message<'_> {
                 let (note, rest) = if flags & NOTED == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
                 let pieces = Pieces::decode(rest, size)?;
                 let may_buffer = flags & MAY_BUFFER != 0;
-                if may_buffer && (rest.is_empty() || size > READ_UP_TO) {
+                if may_buffer && (rest.is_empty() || !(READ_FROM..=READ_UP_TO).contains(&size)) {
                     return Err(Malformed);
                 }
                 return Ok(Message::Rts { head, size, note, pieces, may_buffer });
@@ -372,9 +372,11 @@ mod tests {
             let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes), may_buffer: false };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
-        // What may be buffered lies somewhere, and is not longer than what goes eager.
+        // What may be buffered lies somewhere, and could go eager.
         let at = |size: u64| [1, size].map(u64::to_le_bytes).concat();
         for (size, bytes, fine) in [
+            (READ_FROM, at(READ_FROM), true),
+            (READ_FROM - 1, at(READ_FROM - 1), false),
             (READ_UP_TO, at(READ_UP_TO), true),
             (READ_UP_TO + 1, at(READ_UP_TO + 1), false),
             (READ_UP_TO, Vec::new(), false),

@@ -58,7 +58,8 @@ impl Core {
         // First the doorbell is armed and then the lanes are looked at, so no message is missed in between.
         self.polled.arm();
         self.registry.arm();
-        let sleeps = !self.is_dirty() && !self.session.has_credit() && !self.has_polled_input();
+        let is_idle = !self.session.has_credit() && !self.session.engine.has_to_buffer();
+        let sleeps = is_idle && !self.is_dirty() && !self.has_polled_input();
         self.pace.sleepers += usize::from(sleeps);
         sleeps
     }

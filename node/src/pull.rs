@@ -1,7 +1,7 @@
 //! Pulls: the receiver reads a message from the sender's memory, by single copy and without work of the sender.
 //!
 //! Part of the core. Transfers take turns, slice by slice, so that a large one does not delay the others. A slice is
-//! read without the lock. Invariants: a slice counts only if the sender was alive after it was read; if memory cannot
+//! read without the lock, unless it is short. Invariants: a slice counts only if the sender was alive after it was read; if memory cannot
 //! be read, the data is asked for through the lane (CTS); while a slice is read, its operation is not complete, so that both
 //! buffers stay valid: the lane may have changed, and the new one may bring the same bytes.
 
@@ -88,11 +88,12 @@ impl Core {
         }
     }
 
-    /// Reads the messages that wait for a receive while their senders wait for this process, as [`engine::Engine::buffer_unexpected`] says.
+    /// Reads messages that meet no receive, so that their senders do not wait, as [`engine::Engine::buffer_unexpected`] says; under the lock, and so
+    /// not too many.
     #[cold]
     pub(crate) fn buffer_unexpected(&mut self) {
-        let reader = |i| self.session.pair(i).lane().and_then(|up| up.lane.reader());
-        let readers: Vec<Option<Reader>> = (0..self.session.pairs_made()).map(reader).collect();
+        let readers: Vec<Option<Reader>> =
+            (0..self.session.pairs_made()).map(|i| self.session.pair(i).lane()?.lane.reader()).collect();
         let mut all = 0;
         self.session.engine.buffer_unexpected(|peer, pieces, size| {
             let reader = readers.get(peer.0 as usize)?.as_ref()?;

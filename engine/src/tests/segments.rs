@@ -373,15 +373,47 @@ fn no_more_is_taken_before_its_receive_than_comes_eager() {
         settle(a, b);
         sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
     };
-    assert_eq!(take(&mut a, &mut b, false), 0);
     assert_eq!(take(&mut a, &mut b, true), 3);
     assert!(!b.engine.has_to_buffer());
     assert_eq!(take(&mut a, &mut b, true), 3);
-    let r = b.recv(ANY.0, Tag::Is(1), SIZE);
+    for (tag, can) in [(1, true), (2, false)] {
+        let r = b.recv(ANY.0, Tag::Is(tag), SIZE);
+        assert_eq!(b.data(r), data(SIZE));
+        assert_eq!(b.engine.finish(r), got(tag, SIZE as u64));
+        assert!(b.engine.has_to_buffer(), "there is room again");
+        assert_eq!(take(&mut a, &mut b, can), 4);
+    }
+    assert_eq!(take(&mut a, &mut b, true), 4, "it is not tried again");
+}
+
+/// So is one that a matched probe has taken. Nothing is read over a lane that cannot, nor of a sender that is gone; a lane that can read
+/// brings another try.
+#[test]
+fn what_a_probe_has_taken_is_read_too() {
+    const SIZE: usize = 64 << 10;
+    let (mut a, mut b) = pair(Config { eager_bytes: 2 * SIZE as u64, ..Config::default() });
+    a.engine.set_max_segments(a.peer, 1000);
+    a.engine.set_polls(a.peer, true);
+    let sends: Vec<_> = (0..2).map(|tag| a.send(tag, &data(SIZE), Mode::Standard)).collect();
+    b.take_all(&mut a);
+    let claim = b.engine.claim(b.ctx, ANY.0, Tag::Is(1)).expect("it is there");
+    let take = |a: &mut Side, b: &mut Side| {
+        b.engine.buffer_unexpected(|_, _, size| Some(data(size as usize)));
+        settle(a, b);
+        sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
+    };
+    assert_eq!(take(&mut a, &mut b), 0, "it cannot read");
+    b.engine.set_pull(b.peer, true);
+    assert!(b.engine.has_to_buffer());
+    assert_eq!(take(&mut a, &mut b), 2);
+    let r = b.engine.next_op();
+    b.mem.0.insert(r.0, vec![0; SIZE]);
+    b.engine.recv_claimed(&mut b.mem, r, claim, SIZE as u64);
     assert_eq!(b.data(r), data(SIZE));
-    assert_eq!(b.engine.finish(r), got(1, SIZE as u64));
-    assert!(b.engine.has_to_buffer(), "there is room again");
-    assert_eq!(take(&mut a, &mut b, true), 4);
+    a.send(4, &data(SIZE), Mode::Standard);
+    b.take_all(&mut a);
+    b.engine.on_gone(b.peer, Gone::Dead);
+    b.engine.buffer_unexpected(|_, _, _| panic!("its memory is another's by now"));
 }
 
 #[test]
