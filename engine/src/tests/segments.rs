@@ -312,6 +312,13 @@ fn what_is_read_sooner_is_announced() {
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 10);
 }
 
+/// `b` takes what waits there before its receive, if it can. Returns how many of these sends of `a` are over.
+fn buffered(a: &mut Side, b: &mut Side, sends: &[OpId], can: bool) -> usize {
+    b.engine.buffer_unexpected(|_, _, size| can.then(|| data(size as usize)));
+    settle(a, b);
+    sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
+}
+
 /// Both sides send what could go eager before they receive: each takes the other's data, and the sends end. A synchronous send
 /// waits for its receive all the same.
 #[test]
@@ -368,22 +375,17 @@ fn no_more_is_taken_before_its_receive_than_comes_eager() {
     b.engine.set_pull(b.peer, true);
     let sends: Vec<_> = (0..5).map(|tag| a.send(tag, &data(SIZE), Mode::Standard)).collect();
     b.take_all(&mut a);
-    let take = |a: &mut Side, b: &mut Side, can: bool| {
-        b.engine.buffer_unexpected(|_, _, size| can.then(|| data(size as usize)));
-        settle(a, b);
-        sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
-    };
-    assert_eq!(take(&mut a, &mut b, true), 3);
+    assert_eq!(buffered(&mut a, &mut b, &sends, true), 3);
     assert!(!b.engine.has_to_buffer());
-    assert_eq!(take(&mut a, &mut b, true), 3);
+    assert_eq!(buffered(&mut a, &mut b, &sends, true), 3);
     for (tag, can) in [(1, true), (2, false)] {
         let r = b.recv(ANY.0, Tag::Is(tag), SIZE);
         assert_eq!(b.data(r), data(SIZE));
         assert_eq!(b.engine.finish(r), got(tag, SIZE as u64));
         assert!(b.engine.has_to_buffer(), "there is room again");
-        assert_eq!(take(&mut a, &mut b, can), 4);
+        assert_eq!(buffered(&mut a, &mut b, &sends, can), 4);
     }
-    assert_eq!(take(&mut a, &mut b, true), 4, "it is not tried again");
+    assert_eq!(buffered(&mut a, &mut b, &sends, true), 4, "it is not tried again");
 }
 
 /// So is one that a matched probe has taken. Nothing is read over a lane that cannot, nor of a sender that is gone; a lane that can read
@@ -397,15 +399,10 @@ fn what_a_probe_has_taken_is_read_too() {
     let sends: Vec<_> = (0..2).map(|tag| a.send(tag, &data(SIZE), Mode::Standard)).collect();
     b.take_all(&mut a);
     let claim = b.engine.claim(b.ctx, ANY.0, Tag::Is(1)).expect("it is there");
-    let take = |a: &mut Side, b: &mut Side| {
-        b.engine.buffer_unexpected(|_, _, size| Some(data(size as usize)));
-        settle(a, b);
-        sends.iter().filter(|s| a.engine.outcome(**s) == Some(Outcome::Sent)).count()
-    };
-    assert_eq!(take(&mut a, &mut b), 0, "it cannot read");
+    assert_eq!(buffered(&mut a, &mut b, &sends, true), 0, "it cannot read");
     b.engine.set_pull(b.peer, true);
     assert!(b.engine.has_to_buffer());
-    assert_eq!(take(&mut a, &mut b), 2);
+    assert_eq!(buffered(&mut a, &mut b, &sends, true), 2);
     let r = b.engine.next_op();
     b.mem.0.insert(r.0, vec![0; SIZE]);
     b.engine.recv_claimed(&mut b.mem, r, claim, SIZE as u64);
