@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 8;
+    pub const VERSION: u16 = 9;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 8";
+        8 VERSION "u16" "version, 9";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -463,6 +463,8 @@ pub mod message {
         8 BYE "" "this process has done with this pair: nothing follows";
         9 ASK "" "are you alive, and what do you wait for?";
         10 TELL "text, at most 1024 bytes" "the answer, for people";
+        11 RTR "operation u64 (sender's), operation u64 (receiver's), offset u64, length u64, then address u64 and length u64 of each piece" "write this range of the data to these places in my memory; without pieces: it has no place any more";
+        12 ATP "operation u64 (receiver's), done u8" "in answer to an RTR: it is written (1), or will not be (0)";
     }
 
     layout! {

@@ -7,14 +7,20 @@ use base::protocol::message::{CAME_EARLY, READ_FROM, READ_SIZES, READ_UP_TO};
 
 /// Of so many messages of a size, and after an eighth, a quarter and half of them ...
 const EVERY: u32 = 2048;
-/// ... so many are announced. The receiver tries both ways with most of them, and with the last ones it tells what it has found.
-const TRIED: u32 = 10;
+/// ... so many are announced. The receiver tries all ways with most of them, and with the last ones it tells what it has found.
+const TRIED: u32 = 14;
+
+/// So many more of the announced messages came before their receives than not: then their sender is ahead. One alone may have met a receiver
+/// that was interrupted.
+const AHEAD: u32 = 4;
 
 /// What is known of one receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announce {
     /// The sizes that it reads sooner: one bit each.
     sooner: u8,
+    /// How many more messages came before their receives than not, of the last ones.
+    early: u32,
     /// How many messages of each size have gone.
     sent: [u32; READ_SIZES],
 }
@@ -47,11 +53,16 @@ impl Announce {
         }
     }
 
-    /// The receiver has told which sizes it reads sooner, or that a message came before its receive: who sends ahead is not to wait, and tries
-    /// no more for now.
+    /// The receiver has told which sizes it reads sooner, or that a message came before its receive. Who sends ahead, as several of these show, is
+    /// not to wait, and tries no more for now.
     pub fn heard(&mut self, sooner: u8) {
-        self.sooner = if sooner == CAME_EARLY { 0 } else { sooner };
-        if sooner == CAME_EARLY {
+        if sooner != CAME_EARLY {
+            (self.sooner, self.early) = (sooner, self.early.saturating_sub(1));
+            return;
+        }
+        self.early += 1;
+        if self.early >= AHEAD {
+            (self.sooner, self.early) = (0, 0);
             for sent in self.sent.iter_mut().filter(|sent| is_tried(**sent)) {
                 *sent = sent.wrapping_add(TRIED);
             }
@@ -90,7 +101,13 @@ mod tests {
         assert_eq!(among(0b111, READ_UP_TO + 1), 0);
         let mut ahead = Announce::default();
         assert!(ahead.is_due(READ_FROM));
-        ahead.heard(CAME_EARLY);
+        ahead.heard(0b111);
+        for _ in 0..100 {
+            ahead.heard(CAME_EARLY);
+            assert!(ahead.is_due(READ_FROM), "one of many");
+            ahead.heard(0b111);
+        }
+        (0..AHEAD).for_each(|_| ahead.heard(CAME_EARLY));
         assert!(!ahead.is_due(READ_FROM));
     }
 }

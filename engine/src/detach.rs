@@ -8,10 +8,12 @@ use crate::wire::{Message, Pieces};
 use crate::{Engine, OpId, Output, PeerId};
 
 impl Engine {
-    /// Forgets all lanes and all addresses, of this process and of others, for a snapshot. Transfers that are under way
+    /// Forgets all lanes and all addresses, of this process and of others, for a snapshot. The caller has answered every [`Output::Put`]
+    /// that it has fetched ([`Engine::put_over`]). Transfers that are under way
     /// go on after [`Engine::on_lane_lost`].
     pub fn detach(&mut self) {
         self.out.retain(|output| !matches!(output, Output::Get { .. }));
+        self.refuse_puts(None);
         for output in &mut self.out {
             if let Output::Message { bytes, .. } = output
                 && let Some(plain) = without_addresses(bytes)
@@ -29,7 +31,9 @@ impl Engine {
         for (id, op) in self.ops.iter_mut() {
             if let State::Pulling(pulling) = &mut op.state {
                 pulling.reads = None;
-                if pulling.is_read {
+                // What is written goes to the memory of the process that was.
+                let was_put = pulling.put.take().is_some();
+                if pulling.is_read || was_put {
                     read.push(OpId(id));
                 }
             }
@@ -58,11 +62,14 @@ impl Engine {
     }
 }
 
-/// The message without the addresses of its data. `None` if it has no addresses.
+/// The message without addresses: an RTS does not tell where its data lies, and an RTR not where the data goes. `None` if it has no addresses.
 pub fn without_addresses(body: &[u8]) -> Option<Vec<u8>> {
     match Message::decode(body) {
         Ok(Message::Rts { head, size, note, pieces, .. }) if pieces.iter().next().is_some() => {
             Some(Message::Rts { head, size, note, pieces: Pieces::default(), may_buffer: false }.encode())
+        }
+        Ok(Message::Rtr { sender_op, receiver_op, offset, len, pieces }) if pieces.iter().next().is_some() => {
+            Some(Message::Rtr { sender_op, receiver_op, offset, len, pieces: Pieces::default() }.encode())
         }
         _ => None,
     }

@@ -25,6 +25,8 @@ pub fn samples(context: ContextId, op: u64) -> Vec<Vec<u8>> {
         Message::Rts { head, size: READ_FROM, note: b"", pieces: Pieces::new(&long), may_buffer: true },
         Message::Rts { head, size: 9, note: b"note", pieces, may_buffer: false },
         Message::Cts { sender_op: op, receiver_op: 2, offset: 3, len: 4 },
+        Message::Rtr { sender_op: op, receiver_op: 2, offset: 3, len: 9, pieces },
+        Message::Atp { receiver_op: op, done: true },
         Message::Done { op, sooner: 5 },
         Message::Credit { envelopes: 500, bytes: 1 << 22 },
         Message::Revoked { context, op },
@@ -49,9 +51,9 @@ pub struct Numbers {
     pub op: u64,
     /// The one that it names second.
     pub other: u64,
-    /// The offset of a CTS; the size of an RTS; the envelopes of a CREDIT.
+    /// The offset of a CTS or an RTR; the size of an RTS; the envelopes of a CREDIT.
     pub at: u64,
-    /// The length of a CTS; the bytes of a CREDIT.
+    /// The length of a CTS or an RTR; the bytes of a CREDIT.
     pub len: u64,
 }
 
@@ -61,7 +63,7 @@ pub fn made(kind: u8, with: Numbers, note: &[u8], bytes: &[u8]) -> Vec<u8> {
     let head = Head { tag, source, context, op };
     let eager = Eager { notify: kind & 16 != 0, head, data: bytes };
     let note = &note[..note.len().min(MAX_NOTE)];
-    let message = match kind % 12 {
+    let message = match kind % 14 {
         0 => Message::Eager(eager),
         1 => Message::NotedEager { note, eager },
         2 => Message::Rts { head, size: at, note, pieces: Pieces::default(), may_buffer: false },
@@ -73,6 +75,8 @@ pub fn made(kind: u8, with: Numbers, note: &[u8], bytes: &[u8]) -> Vec<u8> {
         8 => Message::Control(bytes),
         9 => Message::Bye,
         10 => Message::Ask,
+        11 => Message::Rtr { sender_op: op, receiver_op: other, offset: at, len, pieces: Pieces::new(bytes) },
+        12 => Message::Atp { receiver_op: op, done: kind & 16 != 0 },
         _ => Message::Tell(bytes),
     };
     message.encode()

@@ -7,7 +7,7 @@
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
 //! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `now` (receives without an operation), `buffer`
-//! (messages that are read before their receives) and `loss` have what happens to them, `detach` and `cut` what is written of them.
+//! (messages that are read before their receives), `put` (data that the sender writes to the receiver's memory) and `loss` have what happens to them, `detach` and `cut` what is written of them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -31,6 +31,7 @@ mod members;
 mod now;
 mod ops;
 mod parts;
+mod put;
 mod ready;
 mod receive;
 mod send;
@@ -60,7 +61,7 @@ use matching::{Posted, Unexpected};
 use ops::Ops;
 use serde::{Deserialize, Serialize};
 use spare::Spare;
-use state::{Ahead, Claimed, Context, Group, Now, Peer, State, Tracking};
+use state::{Ahead, Claimed, Context, Group, Hold, Now, Peer, State, To, Tracking};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{Eager, Message};
 
@@ -262,7 +263,7 @@ impl Engine {
             match &op.state {
                 State::Queued(to) if to.ctx == ctx => failed.push(id),
                 State::Awaiting(to) if to.ctx == ctx => failed.push(id),
-                State::Announced(to) if to.ctx == ctx && to.described => exposed.push((id, to.peer, to.size)),
+                State::Announced(to) if to.ctx == ctx && to.described => exposed.push((id, *to)),
                 State::Announced(to) if to.ctx == ctx => {
                     self.withdrawn.insert(id, (to.peer, context.context));
                     failed.push(id);
@@ -275,8 +276,9 @@ impl Engine {
         for id in failed {
             self.end(id, Outcome::Failed(Fault::Revoked));
         }
-        for (id, peer, size) in exposed {
-            self.ops.get_mut(id).expect("seen above").state = State::Exposed { peer, context: context.context, size };
+        for (id, To { peer, size, is_put, .. }) in exposed {
+            let context = context.context;
+            self.ops.get_mut(id).expect("seen above").state = State::Exposed { peer, context, size, is_put };
         }
         // A sender that is told of the close ends the sends whose data was not asked for.
         reading.into_iter().for_each(|op| self.ask_for_rest(op));
@@ -517,6 +519,13 @@ impl Engine {
             Message::Eager(_) => Err(Malformed),
             Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager, body),
             Message::Rts { head, size, note, pieces, .. } => self.on_rts(peer, &head, size, (note, pieces), body),
+            Message::Rtr { sender_op, receiver_op, offset, len, pieces } => {
+                self.on_rtr(peer, (sender_op, receiver_op), (offset, len), pieces)
+            }
+            Message::Atp { receiver_op, done } => {
+                self.on_atp(peer, receiver_op, done);
+                Ok(())
+            }
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 self.on_cts(peer, sender_op, receiver_op, offset, len)
             }
@@ -569,9 +578,10 @@ impl Engine {
         self.say(peer, &Message::Tell(bytes));
     }
 
-    /// Sends BYE. Nothing may be sent to this peer afterwards.
+    /// Sends BYE. Nothing may be sent to this peer afterwards, nor written to its memory.
     pub fn bye(&mut self, peer: PeerId) {
         self.say(peer, &Message::Bye);
+        self.peers[peer.0 as usize].hold.set(Hold::LEFT, true);
     }
 
     /// Whether [`Engine::next_output`] may have an output. It may have none, since bulk for backlogged peers is held

@@ -20,7 +20,8 @@ impl Engine {
         p.gone = Some(gone);
         p.waiting.clear();
         p.bulk.clear();
-        self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
+        self.out
+            .retain(|o| !matches!(o, Output::Get { peer: with, .. } | Output::Put { peer: with, .. } if *with == peer));
         self.ahead.take_if(|a| a.peer == peer);
         self.troubled = true;
         // It sends nothing more, so it is not counted as one that lacks credit.

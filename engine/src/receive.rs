@@ -19,7 +19,7 @@ use base::protocol::message::CAME_EARLY;
 /// Missing ranges that are asked for one by one. More are asked for as one range.
 const MOST_RANGES: usize = 64;
 /// Separate pieces that a message may arrive in. Data that would make one more is dropped and asked for again.
-const MOST_PIECES: usize = 16 << 10;
+pub(crate) const MOST_PIECES: usize = 16 << 10;
 
 /// A message and the receive that it has matched.
 struct Match {
@@ -257,8 +257,11 @@ impl Engine {
         body: &[u8],
     ) -> Result<(), Malformed> {
         let matched = self.arrived(peer, head, 0)?;
-        let announced = &mut self.peers[peer.0 as usize].announced.1;
-        *announced = announced.saturating_add(size);
+        let p = &mut self.peers[peer.0 as usize];
+        p.announced.1 = p.announced.1.saturating_add(size);
+        if std::mem::take(&mut p.is_answering) {
+            p.prompt = Some(head.op);
+        }
         match matched {
             Some((op, _)) if op == NOW.0 => {
                 self.miss_now();
@@ -446,7 +449,8 @@ impl Engine {
                 self.spare.give(&mut data);
             }
             Body::Rts { size, pieces, .. } => {
-                let is_late = !std::mem::take(&mut self.missed_now);
+                let is_late =
+                    !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(sender_op);
                 self.take_announced(ctx, &met, size, pieces.into_iter(), is_late);
             }
             body @ Body::Noted(_) => {
@@ -526,7 +530,7 @@ impl Engine {
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
         let whole = size;
-        let pulling = Pulling { peer, reads, sender_op, got, envelope, whole, is_read: false, is_late };
+        let pulling = Pulling { peer, reads, sender_op, got, envelope, whole, is_read: false, is_late, put: None };
         op.state = State::Pulling(Box::new(pulling));
         if reads.is_some() {
             self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
@@ -582,7 +586,7 @@ impl Engine {
             return;
         };
         // A message that comes in one piece needs no record of its pieces.
-        let whole = len == pulling.envelope.size && !pulling.is_read;
+        let whole = len == pulling.envelope.size && !pulling.is_in_use();
         if !whole {
             pulling.got.insert(offset, offset + len);
         }
@@ -610,7 +614,7 @@ impl Engine {
     }
 
     /// All bytes of a transfer are there: the receive is over, and the sender is told.
-    fn end_pulling(&mut self, receiver_op: u64) {
+    pub(crate) fn end_pulling(&mut self, receiver_op: u64) {
         if let Some(State::Pulling(pulling)) = self.ops.get(receiver_op).map(|op| &op.state) {
             let Pulling { peer, sender_op, envelope, whole, is_late, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
@@ -645,6 +649,7 @@ impl Engine {
     pub fn on_lane_lost(&mut self, peer: PeerId) {
         // Data that was to be read is asked for as well, since the next lane may not allow reading.
         self.out.retain(|o| !matches!(o, Output::Get { peer: from, .. } if *from == peer));
+        self.refuse_puts(Some(peer));
         let mut again = Vec::new();
         for (id, op) in self.ops.iter_mut() {
             if let State::Pulling(pulling) = &mut op.state
@@ -658,9 +663,14 @@ impl Engine {
 }
 
 impl Pulling {
-    /// Whether all bytes are there, and nobody reads them once more.
-    fn is_whole(&self) -> bool {
-        !self.is_read && self.got.covers(0, self.envelope.size)
+    /// Whether one of the two buffers is still read or written by address, so that its owner must not have it back.
+    fn is_in_use(&self) -> bool {
+        self.is_read || self.put.is_some()
+    }
+
+    /// Whether all bytes are there, and both buffers can be given back.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_in_use() && self.got.covers(0, self.envelope.size)
     }
 
     /// The questions (CTS) for what is missing.

@@ -73,6 +73,7 @@ impl Engine {
                     size,
                     sync: mode != Mode::Standard,
                     described: false,
+                    is_put: false,
                 }),
             },
         };
@@ -307,6 +308,7 @@ impl Engine {
     /// The peer has got all that it wants of a send.
     pub(crate) fn on_done(&mut self, peer: PeerId, id: u64, sooner: u8) {
         self.peers[peer.0 as usize].announce.heard(sooner);
+        self.peers[peer.0 as usize].is_answering = true;
         match self.ops.get_mut(id) {
             Some(op) if op.state.is_out() && op.state.needs() == Some(peer) => self.delivered(id),
             // Of another peer's send nothing is known here.
@@ -357,7 +359,7 @@ fn describe<M: Memory>(mem: &M, id: u64, size: u64, most: usize, out: &mut Vec<u
     }
     mem.with_slices(id, 0, len, most, |pieces| {
         if pieces.iter().map(|p| p.len()).sum::<usize>() == len {
-            Pieces::encode(pieces, out);
+            Pieces::encode(pieces.iter().map(|piece| (piece.as_ptr() as u64, piece.len() as u64)), out);
         }
     });
 }

@@ -26,6 +26,8 @@ impl Hold {
     pub const BACKLOGGED: u8 = 1;
     /// Some sends are not sent again, after a restart.
     pub const SKIPPING: u8 = 2;
+    /// It was told BYE.
+    pub const LEFT: u8 = 4;
 
     pub fn has(self, why: u8) -> bool {
         self.0 & why != 0
@@ -40,7 +42,7 @@ impl Hold {
     }
 
     pub fn is_sound(self) -> bool {
-        self.0 <= Hold::BACKLOGGED | Hold::SKIPPING
+        self.0 <= Hold::BACKLOGGED | Hold::SKIPPING | Hold::LEFT
     }
 }
 
@@ -71,6 +73,12 @@ pub(crate) struct Peer {
     /// The sizes that this process reads sooner from its memory, see [`crate::Engine::set_read_sooner`].
     #[serde(skip)]
     pub read_sooner: u8,
+    /// A DONE has come since the last RTS.
+    #[serde(skip)]
+    pub is_answering: bool,
+    /// The last announced message that was the first one behind a DONE, and that met no receive: the program could hardly have had one for it.
+    #[serde(skip)]
+    pub prompt: Option<u64>,
     pub spending: Spending,
     pub granting: Granting,
     /// It will be in no inter-communicator: it may send only CONTROL and BYE.
@@ -108,6 +116,8 @@ impl Peer {
             more_eager: 0,
             announce: Announce::default(),
             polls: false,
+            is_answering: false,
+            prompt: None,
             read_sooner: 0,
             spending: Spending::new(cfg),
             granting: Granting::new(cfg),
@@ -178,6 +188,9 @@ pub(crate) struct To {
     pub sync: bool,
     /// The peer has been told where the data lies, and may read it.
     pub described: bool,
+    /// The peer has asked that we write some of it to its memory.
+    #[serde(skip)]
+    pub is_put: bool,
 }
 
 /// A send that was matched. `ranges` are asked for, ready, and not yet put out.
@@ -211,6 +224,9 @@ pub(crate) struct Pulling {
     /// Its message was here before it.
     #[serde(skip)]
     pub is_late: bool,
+    /// The range that the sender was asked to write to our memory (RTR), and may be writing now.
+    #[serde(skip)]
+    pub put: Option<(u64, u64)>,
 }
 
 /// The state of an operation.
@@ -225,7 +241,14 @@ pub(crate) enum State {
     /// A send whose envelope has left (RTS).
     Announced(To),
     /// A send whose RTS has told where its data lies. Its inter-communicator is closed, but the peer may be reading.
-    Exposed { peer: PeerId, context: ContextId, size: u64 },
+    Exposed {
+        peer: PeerId,
+        context: ContextId,
+        size: u64,
+        /// As [`To::is_put`].
+        #[serde(skip)]
+        is_put: bool,
+    },
     /// A send that was matched, and whose data the receiver asks for.
     Sending(Box<Sending>),
     /// A partitioned send of which the peer has all that it wants, while not all partitions are ready.

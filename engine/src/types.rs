@@ -355,6 +355,22 @@ pub enum Output {
         /// The message.
         bytes: Vec<u8>,
     },
+    /// Write data of our send to the peer's memory, as it has asked.
+    ///
+    /// The caller writes in parts, and before each it asks [`crate::Engine::may_put`]. In the end, and also if it cannot write, it calls
+    /// [`crate::Engine::put_over`] once: the peer waits for that.
+    Put {
+        /// To this peer.
+        peer: PeerId,
+        /// Our send, and the user buffer that has the data.
+        op: OpId,
+        /// The peer's receive.
+        receiver_op: u64,
+        /// Where the data begins in the packed message, in bytes.
+        offset: u64,
+        /// The pieces of the peer's memory, in packed order: address and length of each.
+        pieces: Vec<(u64, u64)>,
+    },
 }
 
 impl Output {
@@ -371,7 +387,8 @@ impl Output {
             | Output::Chosen { peer, .. }
             | Output::Asked { peer }
             | Output::Told { peer, .. }
-            | Output::Control { peer, .. } => *peer,
+            | Output::Control { peer, .. }
+            | Output::Put { peer, .. } => *peer,
         }
     }
 }

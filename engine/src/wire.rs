@@ -4,10 +4,9 @@ use crate::ContextId;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM, READ_SIZES,
-    READ_UP_TO, REVOKED, RTS, TELL, head as at,
+    ASK, ATP, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM,
+    READ_SIZES, READ_UP_TO, REVOKED, RTR, RTS, TELL, head as at,
 };
-use std::io::IoSlice;
 
 pub(crate) use base::protocol::message::MOST_DESCRIBED;
 pub use base::protocol::message::{MAX_NOTE, MAX_TOLD};
@@ -33,8 +32,8 @@ pub(crate) struct Eager<'a> {
     pub data: &'a [u8],
 }
 
-/// Where the data of an RTS lies in the sender's memory, as it is on the wire: address and length of each piece. Empty
-/// if the sender does not tell.
+/// Where data lies in a process's memory, as it is on the wire: address and length of each piece. Empty in an RTS whose
+/// sender does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces<'a>(&'a [u8]);
 
@@ -59,10 +58,10 @@ impl<'a> Pieces<'a> {
     }
 
     /// Appends the pieces as they are on the wire.
-    pub fn encode(pieces: &[IoSlice<'_>], out: &mut Vec<u8>) {
-        for piece in pieces {
-            out.put_u64(piece.as_ptr() as u64);
-            out.put_u64(piece.len() as u64);
+    pub fn encode(pieces: impl Iterator<Item = (u64, u64)>, out: &mut Vec<u8>) {
+        for (at, len) in pieces {
+            out.put_u64(at);
+            out.put_u64(len);
         }
     }
 
@@ -93,6 +92,19 @@ pub(crate) enum Message<'a> {
         receiver_op: u64,
         offset: u64,
         len: u64,
+    },
+    /// The receiver would have this range written to its memory, at these pieces. Without pieces it cannot be.
+    Rtr {
+        sender_op: u64,
+        receiver_op: u64,
+        offset: u64,
+        len: u64,
+        pieces: Pieces<'a>,
+    },
+    /// The answer.
+    Atp {
+        receiver_op: u64,
+        done: bool,
     },
     /// `sooner`: the sizes of messages that the receiver reads sooner from the sender's memory, or CAME_EARLY.
     Done {
@@ -241,6 +253,7 @@ impl Message<'_> {
             Message::Eager(eager) => HEAD + eager.data.len(),
             Message::NotedEager { note, eager } => HEAD + 2 + note.len() + eager.data.len(),
             Message::Rts { note, pieces, .. } => HEAD + 10 + note.len() + pieces.0.len(),
+            Message::Rtr { pieces, .. } => 40 + pieces.0.len(),
             _ => 40,
         });
         match *self {
@@ -266,6 +279,18 @@ impl Message<'_> {
                 for field in [sender_op, receiver_op, offset, len] {
                     out.put_u64(field);
                 }
+            }
+            Message::Rtr { sender_op, receiver_op, offset, len, pieces } => {
+                out.put_u8(RTR);
+                for field in [sender_op, receiver_op, offset, len] {
+                    out.put_u64(field);
+                }
+                out.extend_from_slice(pieces.0);
+            }
+            Message::Atp { receiver_op, done } => {
+                out.put_u8(ATP);
+                out.put_u64(receiver_op);
+                out.put_u8(done.into());
             }
             Message::Done { op, sooner } => {
                 out.put_u8(DONE);
@@ -319,6 +344,18 @@ impl Message<'_> {
                 return Ok(Message::Rts { head, size, note, pieces, may_buffer });
             }
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
+            RTR => {
+                let (sender_op, receiver_op, offset, len) = (t.u64()?, t.u64()?, t.u64()?, t.u64()?);
+                let pieces = Pieces::decode(t.rest(), len)?;
+                return Ok(Message::Rtr { sender_op, receiver_op, offset, len, pieces });
+            }
+            ATP => {
+                let (receiver_op, done) = (t.u64()?, t.u8()?);
+                if done > 1 {
+                    return Err(Malformed);
+                }
+                Message::Atp { receiver_op, done: done == 1 }
+            }
             DONE => {
                 let (op, sooner) = (t.u64()?, t.u8()?);
                 if sooner >> READ_SIZES != 0 && sooner != CAME_EARLY {

@@ -205,12 +205,20 @@ impl Scene {
                 Output::Get { peer, op, pieces, size, .. } => {
                     let capacity = self.mem.0[&op.0].len() as u64;
                     assert!(size <= capacity && pieces.iter().map(|(_, len)| len).sum::<u64>() == size);
+                    let asked = size % 3 == 0 && self.engine.ask_to_put(op, size / 2, &[(1, size - size / 2)]);
                     self.bulk(peer, op, 0, size / 2);
-                    if size % 2 == 0 {
+                    if asked {
+                        // The other side answers, or does not.
+                    } else if size % 2 == 0 {
                         self.engine.ask_for_rest(op)
                     } else {
                         self.bulk(peer, op, size / 2, size - size / 2)
                     }
+                }
+                Output::Put { peer, op, receiver_op, offset, pieces } => {
+                    let buffer = &self.mem.0[&op.0];
+                    assert!(offset + pieces.iter().map(|(_, len)| len).sum::<u64>() <= buffer.len() as u64);
+                    self.engine.put_over(peer, receiver_op, self.engine.may_put(peer, op));
                 }
                 Output::Noted { note, .. } => assert!((1..=MAX_NOTE).contains(&note.len())),
                 Output::Told { bytes, .. } => assert!(bytes.len() <= engine::MAX_TOLD),

@@ -318,6 +318,7 @@ impl Driver {
                 }
                 Action::Probe { probe, .. } => self.session.probed(probe, None),
                 Action::Get { op, .. } => self.session.engine.ask_for_rest(op),
+                Action::Put { peer, receiver_op, .. } => self.session.engine.put_over(peer, receiver_op, false),
                 Action::Asked { peer } => self.session.engine.tell(peer, b"fuzz"),
                 Action::Dropped { .. } | Action::Left { .. } | Action::Unused { .. } => {}
                 _ => {}

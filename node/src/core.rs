@@ -13,7 +13,7 @@ use crate::state::operations::Operations;
 use crate::state::operators::Operators;
 use crate::state::pace::Pace;
 use crate::state::polled::PolledLanes;
-use crate::state::pulls::{Pull, Pulls};
+use crate::state::pulls::{Pull, Pulls, Put};
 use crate::state::waits;
 use crate::sys::most_descriptors;
 use crate::watch::{Owner, Watch};
@@ -106,7 +106,7 @@ impl Core {
             }
             Action::Left { pair } => {
                 self.pace.busy.retain(|b| *b != pair);
-                self.pulls.end(pair);
+                self.end_transfers(pair);
                 // What it brings is told by the doorbell from now on.
                 self.session
                     .pair_mut(pair)
@@ -118,7 +118,7 @@ impl Core {
             Action::Dropped { pair, mut lane, left } => {
                 if !left {
                     self.pace.busy.retain(|b| *b != pair);
-                    self.pulls.end(pair);
+                    self.end_transfers(pair);
                     self.polled.leave(pair);
                 }
                 if lane.polled().is_some() {
@@ -135,6 +135,10 @@ impl Core {
             }
             Action::Rearm { pair } => self.rearm(pair),
             Action::Get { peer, op, pieces, size } => self.begin_bulk(Pull { peer, op, pieces, size, done: 0 }),
+            Action::Put { peer, op, receiver_op, offset, pieces } => {
+                let size = pieces.iter().map(|(_, len)| len).sum();
+                self.pulls.puts.push_back(Put { peer, op, receiver_op, offset, pieces, size, done: 0 });
+            }
             Action::Note { op, note } => self.note(op, note),
             Action::Log { pair, kept } => {
                 let pair = self.session.pair(pair);

@@ -35,6 +35,7 @@ mod pace;
 mod paths;
 mod polled;
 mod pull;
+mod put;
 mod round;
 mod servers;
 mod shape;

@@ -12,14 +12,14 @@ use crate::state::pulls::{Pull, Scratch};
 use crate::state::ways::Way;
 use base::Memory;
 use std::io::{self, IoSliceMut};
-use transports::registry::{Polled, Reader};
+use transports::registry::{Polled, RemoteMemory};
 
 /// Bytes of one slice. Reading a slice takes two system calls.
 const SLICE: u64 = 1 << 20;
 /// A slice of at most this many bytes is read under the lock: that takes as long as to release it and come back.
 const SMALL: u64 = 64 << 10;
 /// Most pieces of memory, on either side, in one slice.
-const PIECES: usize = 256;
+pub(crate) const PIECES: usize = 256;
 /// If [`PIECES`] pieces of the user buffer hold fewer bytes than this, a slice is read into a contiguous buffer and
 /// then unpacked.
 const WORTH: usize = 64 << 10;
@@ -29,7 +29,7 @@ const BUFFER: usize = 128 << 10;
 /// A slice that is read without the lock.
 struct Slice {
     pull: Pull,
-    reader: Reader,
+    remote: RemoteMemory,
     scratch: Box<Scratch>,
     /// The number of bytes to read into the scratch's buffer. `None`: the slice is read into the user buffer directly.
     buffered: Option<usize>,
@@ -38,7 +38,7 @@ struct Slice {
 /// Reads one slice of the transfer whose turn it is, and releases the lock meanwhile. False: there is no transfer.
 #[inline(always)]
 pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
-    if core.pulls.is_empty() {
+    if core.pulls.queue.is_empty() {
         return (core, false);
     }
     if let Some(mut slice) = core.begin_pull() {
@@ -61,14 +61,14 @@ impl Slice {
     /// Reads the slice; called without the lock. Returns the number of bytes.
     #[inline]
     fn read(&mut self) -> io::Result<usize> {
-        let Scratch { from, to, buffer } = &mut *self.scratch;
+        let Scratch { theirs, ours, buffer } = &mut *self.scratch;
         if let Some(len) = self.buffered {
-            return self.reader.read(from, &mut [IoSliceMut::new(&mut buffer[..len])]);
+            return self.remote.read(theirs, &mut [IoSliceMut::new(&mut buffer[..len])]);
         }
         // SAFETY: these are pieces of the operation's buffer, which stays valid while the operation is listed as
         // running, and which is not read before the operation has completed. If the same bytes come through a lane too, they
         // are equal: the sender keeps its buffer until the operation has completed.
-        unsafe { self.reader.read_into(from, to) }
+        unsafe { self.remote.read_into(theirs, ours) }
     }
 }
 
@@ -81,6 +81,10 @@ impl Core {
         let way = if polls { self.pulls.ways.begin(pair, pull.op, pull.size) } else { Way::Pull };
         match way {
             Way::Pull => self.pulls.queue.push_back(pull),
+            Way::Both => {
+                let pull = self.share(pull);
+                self.pulls.queue.push_back(pull);
+            }
             Way::Push => {
                 self.session.engine.ask_for_rest(pull.op);
                 self.session.settle();
@@ -92,13 +96,13 @@ impl Core {
     /// not too many.
     #[cold]
     pub(crate) fn buffer_unexpected(&mut self) {
-        let readers: Vec<Option<Reader>> =
-            (0..self.session.pairs_made()).map(|i| self.session.pair(i).lane()?.lane.reader()).collect();
+        let remotes: Vec<Option<RemoteMemory>> =
+            (0..self.session.pairs_made()).map(|i| self.session.pair(i).lane()?.lane.remote_memory()).collect();
         let mut all = 0;
         self.session.engine.buffer_unexpected(|peer, pieces, size| {
-            let reader = readers.get(peer.0 as usize)?.as_ref()?;
+            let remote = remotes.get(peer.0 as usize)?.as_ref()?;
             let mut data = vec![0; size as usize];
-            let read = reader.read(pieces, &mut [IoSliceMut::new(&mut data)]);
+            let read = remote.read(pieces, &mut [IoSliceMut::new(&mut data)]);
             let is_whole = read.is_ok_and(|n| n == data.len());
             all += if is_whole { data.len() } else { 0 };
             is_whole.then_some(data)
@@ -115,24 +119,24 @@ impl Core {
         if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len as u64) {
             return None;
         }
-        let reader = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.reader());
-        let Some(reader) = reader else {
+        let remote = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.remote_memory());
+        let Some(remote) = remote else {
             self.session.engine.ask_for_rest(pull.op);
             return None;
         };
         let mut scratch = self.pulls.spare.take().unwrap_or_default();
-        window(&pull.pieces, pull.done, len as u64, &mut scratch.from);
-        scratch.to.clear();
+        window(&pull.pieces, pull.done, len as u64, &mut scratch.theirs);
+        scratch.ours.clear();
         self.session.mem.with_slices_mut(pull.op.0, pull.done, len, PIECES, |pieces| {
-            scratch.to.extend(pieces.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())));
+            scratch.ours.extend(pieces.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())));
         });
-        let there: usize = scratch.to.iter().map(|(_, len)| len).sum();
+        let there: usize = scratch.ours.iter().map(|(_, len)| len).sum();
         let buffered = (there < len.min(WORTH)).then_some(len.min(BUFFER));
         if buffered.is_some() {
             scratch.buffer.resize(BUFFER, 0);
         }
         self.pulls.begin(pull.op);
-        Some(Slice { pull, reader, scratch, buffered })
+        Some(Slice { pull, remote, scratch, buffered })
     }
 
     /// Tells the engine of a slice that was read, and queues the rest of its transfer.
@@ -167,7 +171,7 @@ impl Core {
 }
 
 /// The parts of the pieces that hold `len` bytes from `skip` on, but at most [`PIECES`] of them.
-fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64, out: &mut Vec<(u64, u64)>) {
+pub(crate) fn window(pieces: &[(u64, u64)], mut skip: u64, mut len: u64, out: &mut Vec<(u64, u64)>) {
     out.clear();
     for &(at, size) in pieces {
         if skip >= size {

@@ -14,7 +14,7 @@ use std::time::Instant;
 use transports::registry::ALL;
 
 /// Does one step of the work that is done without the lock: converts a message, and reads a slice of another process's
-/// memory. False: there was none.
+/// memory. Writes a slice to another's, under the lock. False: there was none.
 #[inline]
 pub(crate) fn unlocked_work<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
     if core.has_unlocked_work() { work_unlocked(shared, core) } else { (core, false) }
@@ -23,10 +23,11 @@ pub(crate) fn unlocked_work<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (G
 #[cold]
 #[inline(never)]
 fn work_unlocked<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (Guard<'a, Core>, bool) {
-    let (core, converted) = convert_some(shared, core);
+    let (mut core, converted) = convert_some(shared, core);
+    let put = core.put_some();
     let (mut core, pulled) = pull_some(shared, core);
     core.follow_up(true);
-    (core, converted || pulled)
+    (core, converted || put || pulled)
 }
 
 impl Core {

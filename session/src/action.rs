@@ -157,6 +157,19 @@ pub enum Action<L> {
         /// The size of the data in bytes.
         size: u64,
     },
+    /// Put data of a send into the receiver's memory, as [`engine::Output::Put`] says, and answer for it.
+    Put {
+        /// The receiver.
+        peer: PeerId,
+        /// The send.
+        op: OpId,
+        /// The receive.
+        receiver_op: u64,
+        /// Where the data begins in the packed message, in bytes.
+        offset: u64,
+        /// Where it goes: address in the receiver's process, and length in bytes.
+        pieces: Vec<(u64, u64)>,
+    },
     /// Compare the types of a message with those of its receive.
     Note {
         /// The receive.

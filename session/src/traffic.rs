@@ -228,11 +228,17 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 return self.act(Action::Chosen { pair: peer.0 as usize, context, ordinal, source, number });
             }
             Output::Get { peer, op, pieces, size, .. } => {
-                let can = self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().get);
-                return if can {
+                return if self.reaches_memory(peer) {
                     self.act(Action::Get { peer, op, pieces, size })
                 } else {
                     self.engine.ask_for_rest(op)
+                };
+            }
+            Output::Put { peer, op, receiver_op, offset, pieces } => {
+                return if self.reaches_memory(peer) {
+                    self.act(Action::Put { peer, op, receiver_op, offset, pieces })
+                } else {
+                    self.engine.put_over(peer, receiver_op, false)
                 };
             }
             Output::Bulk { peer, receiver_op, op, offset, len } => {
@@ -247,6 +253,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
         self.mark(i);
         self.update_backlog(i);
+    }
+
+    /// Whether this process can reach the peer's memory.
+    fn reaches_memory(&self, peer: PeerId) -> bool {
+        self.pairs[peer.0 as usize].lane().is_some_and(|up| up.lane.caps().get)
     }
 
     /// Whether credit for this peer should go with the next message, which costs less than a frame of its own: so it is on a lane whose

@@ -209,11 +209,10 @@ impl Registry {
 pub use shm::Doorbells;
 /// A lane that is polled: it has no descriptor that tells of frames.
 pub type Polled = shm::ShmLane;
-/// A process whose memory can be read, as long as it lives.
-pub type Reader = shm::Readable;
 pub use crate::ip::{IfaceError, PortRange, choose as listen_addresses};
 pub use crate::relay::{Answer, Asked, Asking, DEFAULT_PORT, Request, Standing, Visit, Visitor};
 pub use shm::Polling;
+pub use shm::RemoteMemory;
 pub use tcp::{Commanding, Heard, Unheard};
 
 /// The number of bits of a doorbell bitmap. Lanes whose keys are equal modulo this number share a bit.
@@ -382,9 +381,9 @@ impl AnyLane {
         each!(self, lane => lane.peer_place())
     }
 
-    /// The other side's process, if we can read its memory.
-    pub fn reader(&self) -> Option<Reader> {
-        self.polled()?.reader()
+    /// The memory of the other side's process, if we can reach it.
+    pub fn remote_memory(&self) -> Option<RemoteMemory> {
+        self.polled()?.remote_memory()
     }
 
     /// See [`Watched::cut_stream`].

@@ -261,7 +261,7 @@ mod tests {
         let mut bytes = hello().encode();
         bytes[said::MOVES] = 4;
         assert_eq!(Hello::decode(&bytes), Err(HelloError::Foreign), "no reason that is known");
-        bytes[8] = 9;
+        bytes[8] = VERSION as u8 + 1;
         assert_eq!(Hello::decode(&bytes), Err(HelloError::OtherVersion));
     }
 
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn of_another_version_nothing_but_that_is_looked_at() {
         let mut bytes = hello().encode();
-        bytes[8] = 9;
+        bytes[8] = VERSION as u8 + 1;
         bytes[said::MOVES..].fill(0xff);
         bytes.resize(HELLO_LEN + 100, 0xff);
         for len in [said::MOVES, HELLO_LEN - 1, HELLO_LEN, bytes.len()] {

@@ -41,3 +41,28 @@ fn both_send_before_they_receive() {
         }
     }
 }
+
+/// Where one process reads half of a message while the other writes the other half, the data is right, and nothing is written late; also where one
+/// side is not allowed to write.
+#[test]
+fn long_messages_come_by_halves() {
+    let mut figure = Figure::new("17-halves", "long messages to and fro: values checked, all right");
+    for (a, b) in Mpi::some_couples() {
+        for denied in [false, true] {
+            let scene = Scene::new(format!("halves: {}, with {}, denied: {denied}", a.name, b.name));
+            let start = |mpi, names: [&str; 3], denied: bool| {
+                let launch = Launch::new(mpi, 1, "halves", &[&names[..], &["plain", "pieces"]].concat());
+                let launch = launch.env("MPI_CONNECT_LANES", "shm").env("MPI_CONNECT_LOG", "debug");
+                scene.start(if denied { launch.env("DENIED", "1") } else { launch })
+            };
+            let jobs = [start(a, ["air", "ocean", "0"], denied), start(b, ["ocean", "air", "1"], false)];
+            let done = scene.pass(jobs, LIMIT);
+            for (mpi, done) in [a, b].iter().zip(&done) {
+                figure.line(format!("{}: {}", mpi.name, done.checks()));
+            }
+            // Each way is tried with some messages of one size at least.
+            let refused = done[0].stderr.contains("cannot write to the memory of");
+            scene.require(refused == denied, "its data was asked for, and it could write unless that was denied");
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod figures;
 mod matching;
 mod notes;
 mod partitions;
+mod puts;
 mod segments;
 mod transfers;
 mod wildcards;
@@ -27,6 +28,8 @@ pub(crate) struct Side {
     pub wire: VecDeque<Output>,
     /// Outputs that ask for a read of the other side's memory.
     pub gets: VecDeque<Output>,
+    /// Outputs that ask for a write to it.
+    pub puts: VecDeque<Output>,
     /// Notes of messages that were matched.
     pub notes: Vec<(OpId, Vec<u8>)>,
 }
@@ -43,6 +46,7 @@ impl Side {
             ctx,
             wire: VecDeque::new(),
             gets: VecDeque::new(),
+            puts: VecDeque::new(),
             notes: Vec::new(),
         }
     }
@@ -70,6 +74,7 @@ impl Side {
             match output {
                 Output::Noted { op, note, .. } => self.notes.push((op, note)),
                 Output::Get { .. } => self.gets.push_back(output),
+                Output::Put { .. } => self.puts.push_back(output),
                 _ => self.wire.push_back(output),
             }
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::{Head, Message, Pieces};
+use base::protocol::message::CAME_EARLY;
 
 /// Two sides that can read each other's memory.
 fn reach() -> (Side, Side) {
@@ -281,7 +282,7 @@ fn what_is_read_sooner_is_announced() {
     };
     const SIZE: usize = 64 << 10;
     assert_eq!(announced(&mut a, &mut b, SIZE - 1, 100), 0, "too short");
-    assert_eq!(announced(&mut a, &mut b, SIZE, 100), 10, "it has found nothing yet");
+    assert_eq!(announced(&mut a, &mut b, SIZE, 100), 14, "it has found nothing yet");
     b.engine.set_read_sooner(b.peer, 1);
     assert_eq!(announced(&mut a, &mut b, SIZE, 200), 44, "it is asked again after 256");
     assert!(a.engine.start_eager(a.ctx, 0, 4, SIZE as u64, Mode::Standard).is_none());
@@ -296,20 +297,22 @@ fn what_is_read_sooner_is_announced() {
     a.engine.set_polls(a.peer, false);
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 0, "it would have to wait");
     a.engine.set_polls(a.peer, true);
-    // One came before its receive.
-    let s = a.send(4, &data(4 * SIZE), Mode::Standard);
-    b.take_all(&mut a);
-    let r = b.recv(ANY.0, ANY.1, 4 * SIZE);
-    let (op, pieces, length) = first_get(&mut b).expect("it was announced");
-    read(&mut b, &a, (op, &pieces), 0, length);
-    settle(&mut a, &mut b);
-    assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, length)));
+    // Some come before their receives.
+    for _ in 0..4 {
+        let s = a.send(4, &data(4 * SIZE), Mode::Standard);
+        b.take_all(&mut a);
+        let r = b.recv(ANY.0, ANY.1, 4 * SIZE);
+        let (op, pieces, length) = first_get(&mut b).expect("it was announced");
+        read(&mut b, &a, (op, &pieces), 0, length);
+        settle(&mut a, &mut b);
+        assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(4, length)));
+    }
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 50), 0, "its sender is not to wait");
     // The next lane begins anew.
     for side in [&mut a, &mut b] {
         side.engine.set_eager_max(side.peer, 256 << 10);
     }
-    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 10);
+    assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 14);
 }
 
 /// `b` takes what waits there before its receive, if it can. Returns how many of these sends of `a` are over.
@@ -440,4 +443,26 @@ fn a_wrong_description_is_malformed() {
     let short: Vec<u8> = [64u64, 39].into_iter().flat_map(u64::to_le_bytes).collect();
     let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short), may_buffer: false }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
+}
+
+/// A message that comes right behind the DONE of ours is not early: the program could not have received it before. The next one is.
+#[test]
+fn an_answer_behind_a_done_is_not_early() {
+    let (mut a, mut b) = reach();
+    let ours = b.send(4, &data(40), Mode::Standard);
+    a.take_all(&mut b);
+    let r = a.recv(ANY.0, ANY.1, 40);
+    let (_, pieces, _) = first_get(&mut a).unwrap();
+    read(&mut a, &b, (r, &pieces), 0, 40);
+    let answers = [5, 6].map(|tag| a.send(tag, &data(40), Mode::Standard));
+    b.take_all(&mut a);
+    assert_eq!(b.engine.outcome(ours), Some(Outcome::Sent));
+    for (answer, is_early) in answers.into_iter().zip([false, true]) {
+        let r = b.recv(ANY.0, ANY.1, 40);
+        let (_, pieces, _) = first_get(&mut b).unwrap();
+        read(&mut b, &a, (r, &pieces), 0, 40);
+        b.collect();
+        let said = Message::Done { op: answer.0, sooner: if is_early { CAME_EARLY } else { 0 } };
+        assert_eq!(b.wire.pop_back(), Some(Output::Message { peer: b.peer, bytes: said.encode() }));
+    }
 }

@@ -1,4 +1,4 @@
-//! The pulls: transfers that read from the memory of other processes.
+//! The pulls and the puts: transfers that read from the memory of other processes, and write to it.
 
 use crate::state::ways::Ways;
 use engine::{OpId, PeerId};
@@ -15,14 +15,30 @@ pub(crate) struct Pull {
     pub(crate) done: u64,
 }
 
+/// Data of a send that goes to the receiver's memory.
+pub(crate) struct Put {
+    pub(crate) peer: PeerId,
+    pub(crate) op: OpId,
+    pub(crate) receiver_op: u64,
+    /// Where the data begins in the message.
+    pub(crate) offset: u64,
+    /// Where it goes in the receiver's memory: (address, length), in order.
+    pub(crate) pieces: Vec<(u64, u64)>,
+    /// Bytes in all, and bytes that were written.
+    pub(crate) size: u64,
+    pub(crate) done: u64,
+}
+
 /// All transfers, and which buffers are written to without the lock.
 #[derive(Default)]
 pub(crate) struct Pulls {
     /// The transfers in the order of their turns.
     pub(crate) queue: VecDeque<Pull>,
+    /// What is written, likewise.
+    pub(crate) puts: VecDeque<Put>,
     /// Operations into whose buffers a slice is read, or a message converted, without the lock at this moment.
     pub(crate) running: Vec<OpId>,
-    /// Which transfers are read, and which are asked for.
+    /// Which way each transfer goes.
     pub(crate) ways: Ways,
     /// The scratch memory of the next slice. In a box, so that a slice is a few words to move.
     pub(crate) spare: Option<Box<Scratch>>,
@@ -31,10 +47,10 @@ pub(crate) struct Pulls {
 /// Scratch memory for one slice.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The pieces of the sender's memory.
-    pub(crate) from: Vec<(u64, u64)>,
-    /// The pieces of the user buffer.
-    pub(crate) to: Vec<(*mut u8, usize)>,
+    /// The pieces of the other process's memory.
+    pub(crate) theirs: Vec<(u64, u64)>,
+    /// The pieces of the user buffer that is read into.
+    pub(crate) ours: Vec<(*mut u8, usize)>,
     /// A contiguous buffer, for user buffers in many small pieces.
     pub(crate) buffer: Vec<u8>,
 }
@@ -56,7 +72,7 @@ impl Pulls {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.puts.is_empty()
     }
 
     /// From now on, this operation's buffer is written to without the lock.

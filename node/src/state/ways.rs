@@ -1,6 +1,7 @@
-//! By which way the data of a large message comes from a process on this host: the receiver reads the sender's memory, or the sender
-//! copies through the lane while the receiver copies out of it. Which is faster depends on the processors, on how near they are
-//! to each other, and on the size; so both are tried, for each pair and size, and again now and then.
+//! By which way the data of a large message comes from a process on this host: the sender copies through the lane while the receiver copies
+//! out of it, the receiver reads the sender's memory, or it reads one half while the sender writes the other to its memory. Which is fastest
+//! depends on the processors, on how near they are to each other, and on the size; so all are tried, for each pair and size, and
+//! again now and then.
 //!
 //! Invariant: only speed depends on what is chosen here.
 
@@ -16,13 +17,18 @@ pub(crate) enum Way {
     Push,
     /// The receiver reads it.
     Pull,
+    /// The receiver reads one half, and the sender writes the other.
+    Both,
 }
 
 impl Way {
-    fn other(self) -> Way {
+    const ALL: [Way; 3] = [Way::Push, Way::Pull, Way::Both];
+
+    fn others(self) -> [Way; 2] {
         match self {
-            Way::Push => Way::Pull,
-            Way::Pull => Way::Push,
+            Way::Push => [Way::Pull, Way::Both],
+            Way::Pull => [Way::Push, Way::Both],
+            Way::Both => [Way::Push, Way::Pull],
         }
     }
 }
@@ -34,11 +40,11 @@ const TRIES: u32 = RUN;
 /// A message that is read in this part of the time that the lane takes is here sooner than if it came eager, without our answer to its announcement.
 const SOONER: f32 = 0.75;
 /// A way is left only for one that takes this part of its time: to go over costs some time itself.
-const LEAVE: f32 = 0.9;
+const LEAVE: f32 = 0.85;
 /// The measured times that are kept of each way.
 const LAST: usize = 8;
-/// Of so many runs of messages one goes the other way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
-/// times slower.
+/// Of so many runs of messages one goes another way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
+/// times slower. The two others take turns.
 const AGAIN: u32 = 64;
 const SELDOM: u32 = 1024;
 /// Of so many announced ones one is read to see whether that is faster now, if such messages go eager: then few are announced.
@@ -83,10 +89,13 @@ impl Measured {
 /// One size.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    push: Measured,
-    pull: Measured,
+    /// By [`Way`].
+    measured: [Measured; Way::ALL.len()],
     messages: u32,
-    /// The faster way, once both were tried.
+    /// The run in which each way was last taken to see how fast it is, and the way that is taken so now.
+    seen: [u32; Way::ALL.len()],
+    looks_at: Option<Way>,
+    /// The fastest way, once all were tried.
     better: Option<Way>,
     /// Messages of this size are here sooner by reading than eager.
     sooner: bool,
@@ -95,28 +104,34 @@ struct Size {
 impl Size {
     /// A way was measured.
     fn note(&mut self, way: Way, cost: f32) {
-        match way {
-            Way::Push => self.push.note(cost),
-            Way::Pull => self.pull.note(cost),
-        }
-        if self.push.times < TRIES || self.pull.times < TRIES {
+        self.measured[way as usize].note(cost);
+        if self.untried().is_some() {
             return;
         }
-        let [push, pull] = [self.push.cost, self.pull.cost];
-        self.better = Some(match self.better {
-            Some(Way::Push) if pull < push * LEAVE => Way::Pull,
-            Some(Way::Pull) if push < pull * LEAVE => Way::Push,
-            Some(way) => way,
-            None if pull < push => Way::Pull,
-            None => Way::Push,
-        });
-        self.sooner = pull < push * if self.sooner { SOONER / LEAVE } else { SOONER };
+        let least = Way::ALL.into_iter().min_by(|a, b| self.cost(*a).total_cmp(&self.cost(*b)));
+        let leaves = |better: Way| least.is_some_and(|least| self.cost(least) < self.cost(better) * LEAVE);
+        self.better = self.better.filter(|better| !leaves(*better)).or(least);
+        let [push, read] = self.costs();
+        self.sooner = read < push * if self.sooner { SOONER / LEAVE } else { SOONER };
     }
 
-    /// The way that is more than [`MUCH`] times faster.
+    fn cost(&self, way: Way) -> f32 {
+        self.measured[way as usize].cost
+    }
+
+    /// What the lane costs, and what reading does, alone or not.
+    fn costs(&self) -> [f32; 2] {
+        [self.cost(Way::Push), self.cost(Way::Pull).min(self.cost(Way::Both))]
+    }
+
+    fn untried(&self) -> Option<Way> {
+        Way::ALL.into_iter().find(|way| self.measured[*way as usize].times < TRIES)
+    }
+
+    /// The fastest way, where reading is more than [`MUCH`] times faster or slower than the lane.
     fn far_better(&self) -> Option<Way> {
-        let [push, pull] = [self.push.cost, self.pull.cost];
-        self.better.filter(|_| push.max(pull) > MUCH * push.min(pull))
+        let [push, read] = self.costs();
+        self.better.filter(|_| push.max(read) > MUCH * push.min(read))
     }
 
     /// The number of the present run.
@@ -129,25 +144,39 @@ impl Size {
         self.run() > 0 && self.run().is_multiple_of(many)
     }
 
-    /// `kin`: what is far better for a size like this one. The other way is tried later then. `is_short`: such a message may go eager.
+    /// `kin`: what is far better for a size like this one. The other ways are tried later then. `is_short`: such a message may go eager.
     fn choose(&mut self, kin: Option<Way>, is_short: bool) -> Way {
         let Some(better) = self.better else {
             let first = kin.unwrap_or(Way::Push);
-            let times = if first == Way::Push { self.push.times } else { self.pull.times };
             self.messages += u32::from(kin.is_some());
+            let is_tried = self.measured[first as usize].times >= TRIES;
             let is_too_early = kin.is_some() && !self.is_turn(AGAIN);
-            return if times < TRIES || is_too_early { first } else { first.other() };
+            return if is_tried && !is_too_early { self.untried().unwrap_or(first) } else { first };
         };
-        let other = better.other();
         self.messages += 1;
-        let again = match other {
-            _ if self.far_better().is_some() => SELDOM,
-            Way::Pull if is_short => FEW,
-            _ => AGAIN,
+        if self.messages.is_multiple_of(RUN) {
+            self.looks_at = self.due(better, is_short);
+        }
+        self.looks_at.unwrap_or(better)
+    }
+
+    /// Another way, if one is to be looked at in this run: of several the one that was not for longest.
+    fn due(&mut self, better: Way, is_short: bool) -> Option<Way> {
+        // Of those that could go eager, and do, few are announced.
+        let is_rare = is_short && better == Way::Push;
+        let is_due = |other: &Way| {
+            let again = match other {
+                other if self.cost(*other) > MUCH * self.cost(better) => SELDOM,
+                _ if is_rare => FEW,
+                _ => AGAIN,
+            };
+            // More often in the beginning: the first messages through the lane wait for its memory.
+            let is_early = (*other == Way::Push || is_rare) && self.run() < again && self.run().is_power_of_two();
+            self.is_turn(again) || is_early
         };
-        // More often in the beginning: the first messages through the lane wait for its memory. Of those that could go eager few are announced.
-        let is_early = (other == Way::Push || is_short) && self.run() < again && self.run().is_power_of_two();
-        if self.is_turn(again) || is_early { other } else { better }
+        let way = better.others().into_iter().filter(is_due).min_by_key(|other| self.seen[*other as usize])?;
+        self.seen[way as usize] = self.run();
+        Some(way)
     }
 }
 
@@ -191,6 +220,16 @@ impl Ways {
         way
     }
 
+    /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
+    pub(crate) fn reads_alone(&mut self, op: OpId) {
+        let Some(timed) = self.timed.iter_mut().find(|timed| timed.op == op) else { return };
+        timed.way = Way::Pull;
+        let (pair, size) = (timed.pair, timed.size);
+        if let Some(sizes) = self.pairs.get_mut(&pair) {
+            sizes[class(size)].note(Way::Both, f32::INFINITY);
+        }
+    }
+
     /// The sizes of messages that are here sooner by reading than eager, for [`engine::Engine::set_read_sooner`].
     pub(crate) fn sooner(&self, pair: usize) -> u8 {
         let Some(sizes) = self.pairs.get(&pair) else { return 0 };
@@ -199,7 +238,10 @@ impl Ways {
             let size = &sizes[class];
             match size.better {
                 Some(_) => size.sooner,
-                None => size.pull.times > 0 && kin(sizes, class) == Some(Way::Pull),
+                None => {
+                    size.measured.iter().any(|way| way.times > 0)
+                        && matches!(kin(sizes, class), Some(Way::Pull | Way::Both))
+                }
             }
         };
         (0..READ_SIZES).filter(sooner).fold(0, |bits, n| bits | 1 << n)
@@ -211,7 +253,7 @@ impl Ways {
         self.timed.is_empty()
     }
 
-    /// An operation is over. Returns its pair, if the operation was timed.
+    /// An operation is over. Returns its pair, if [`Ways::sooner`] may say something else of it now.
     #[inline(always)]
     pub(crate) fn end(&mut self, op: OpId) -> Option<usize> {
         if self.timed.is_empty() { None } else { self.end_timed(op) }
@@ -220,25 +262,30 @@ impl Ways {
     fn end_timed(&mut self, op: OpId) -> Option<usize> {
         let at = self.timed.iter().position(|timed| timed.op == op)?;
         let Timed { pair, size, way, since, .. } = self.timed.remove(at)?;
-        self.note(pair, size, way, since.elapsed());
-        Some(pair)
+        self.note(pair, size, way, since.elapsed()).then_some(pair)
     }
 
-    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) {
-        let Some(sizes) = self.pairs.get_mut(&pair) else { return };
+    /// Returns whether that changes what is known.
+    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
+        let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
-        let before = known.better;
+        let (before, was_sooner) = (known.better, known.sooner);
         let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
         known.note(way, cost);
         if let Some(better) = known.better.filter(|better| before != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
-            let [push, pull] = [known.push, known.pull].map(|measured| 1024.0 / measured.cost);
+            let [push, pull, both] = known.measured.map(|measured| 1024.0 / measured.cost);
+            let how = match better {
+                Way::Push => "go through the lane",
+                Way::Pull => "are read from the sender's memory",
+                Way::Both => "are read by half while the sender writes the other half",
+            };
             base::log!(
                 Info,
-                "pair {pair}: messages from {kib} KiB on {}: {push:.1} GB/s through the lane, {pull:.1} by reading",
-                if better == Way::Push { "go through the lane" } else { "are read from the sender's memory" }
+                "pair {pair}: messages from {kib} KiB on {how}: {push:.1} GB/s through the lane, {pull:.1} by reading, {both:.1} by both"
             );
         }
+        known.better.is_none() || (before, was_sooner) != (known.better, known.sooner)
     }
 
     /// The pair has lost its lane: another one may be on another way.
@@ -252,7 +299,8 @@ impl Ways {
 mod tests {
     use super::*;
 
-    fn send(ways: &mut Ways, costs: [u64; 2]) -> Way {
+    /// The costs are in the order of [`Way`].
+    fn send(ways: &mut Ways, costs: [u64; 3]) -> Way {
         let way = ways.begin(3, OpId(1), 1 << 20);
         ways.timed.clear();
         ways.note(3, 1 << 20, way, Duration::from_micros(costs[way as usize]));
@@ -260,70 +308,121 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_way_is_found_and_found_again() {
-        for (costs, better) in [([50, 90], Way::Push), ([90, 50], Way::Pull)] {
+    fn the_fastest_way_is_found_and_found_again() {
+        for (costs, better) in
+            [([50, 90, 80], Way::Push), ([90, 50, 80], Way::Pull), ([90, 80, 50], Way::Both), ([80, 90, 50], Way::Both)]
+        {
             let mut ways = Ways::default();
-            let first: Vec<Way> = (0..2 * TRIES).map(|_| send(&mut ways, costs)).collect();
-            assert!(first.contains(&Way::Push) && first.contains(&Way::Pull));
+            let first: Vec<Way> = (0..3 * TRIES).map(|_| send(&mut ways, costs)).collect();
+            assert!(Way::ALL.iter().all(|way| first.contains(way)));
             let run = RUN as usize;
-            let all = (0..1000 * run).filter(|_| send(&mut ways, costs) != better).count();
-            let early = if better == Way::Pull { AGAIN.ilog2() as usize } else { 0 };
-            assert_eq!(all, (1000 / AGAIN as usize + early) * run);
-            // The machine moves: what was slower is faster now.
-            let [push, pull] = costs;
-            let turned = (0..20 * RUN * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, [pull, push]) != better));
-            assert!(turned.is_some());
+            let others: Vec<Way> =
+                (0..1024 * run - 1).map(|_| send(&mut ways, costs)).filter(|way| *way != better).collect();
+            // Early ones: the lane, whose memory was not there at first.
+            let early = if better == Way::Push { 0 } else { AGAIN.ilog2() as usize };
+            assert_eq!(others.len(), (1024 / AGAIN as usize - 1 + early) * run);
+            assert!(better.others().iter().all(|way| others.contains(way)));
+            // The machine moves: what was slow is fast now.
+            for now in Way::ALL {
+                let costs = Way::ALL.map(|way| if way == now { 40 } else { 100 });
+                let turned = (0..40 * RUN * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, costs) == now));
+                assert!(turned.is_some(), "{better:?}, then {now:?}");
+            }
         }
     }
 
     #[test]
-    fn a_way_that_is_far_slower_is_tried_seldom() {
+    fn a_way_that_is_a_little_faster_is_no_reason_to_change() {
         let mut ways = Ways::default();
-        let slow = (0..10_000 * RUN).filter(|_| send(&mut ways, [50, 500]) == Way::Pull).count();
-        assert_eq!(slow, (TRIES + 9 * RUN) as usize);
+        (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [90, 50, 60]));
+        let both = (0..1000 * RUN).filter(|_| send(&mut ways, [90, 50, 45]) == Way::Both).count();
+        assert!(both < 20 * RUN as usize, "{both}");
+    }
+
+    #[test]
+    fn ways_that_are_far_slower_are_tried_seldom() {
+        let mut ways = Ways::default();
+        let slow = (0..10_000 * RUN).filter(|_| send(&mut ways, [50, 500, 400]) != Way::Push).count();
+        assert_eq!(slow, (2 * TRIES + 9 * RUN) as usize);
         assert_eq!(ways.pairs.len(), 1);
         ways.forget(3);
         assert!(ways.pairs.is_empty());
     }
 
+    /// One that is a little slower does not keep the other one, which is far slower, from being looked at.
+    #[test]
+    fn no_way_is_forgotten() {
+        for size in [200 << 10, 1 << 20] {
+            let mut ways = Ways::default();
+            let costs = [50, 60, 200];
+            let looks = (0..20_000 * RUN).filter(|_| {
+                let way = ways.begin(3, OpId(1), size);
+                ways.timed.clear();
+                ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
+                way == Way::Both
+            });
+            assert!(looks.count() > (10 * RUN) as usize, "{size}");
+        }
+    }
+
+    /// A size whose data cannot be written has its two ways.
+    #[test]
+    fn what_cannot_be_written_is_read_alone() {
+        let mut ways = Ways::default();
+        let mut send = || {
+            if ways.begin(3, OpId(1), 1 << 20) == Way::Both {
+                ways.reads_alone(OpId(1));
+            }
+            let way = ways.timed.pop_back().expect("it is timed").way;
+            ways.note(3, 1 << 20, way, Duration::from_micros([100, 60][way as usize]));
+            way
+        };
+        (0..3 * TRIES).for_each(|_| _ = send());
+        let pushed = (0..100 * RUN).filter(|_| send() == Way::Push).count();
+        assert!(pushed < 20 * RUN as usize, "{pushed}");
+    }
+
     #[test]
     fn a_size_goes_by_those_like_it() {
         let mut ways = Ways::default();
-        (0..2 * TRIES).for_each(|_| _ = send(&mut ways, [50, 500]));
-        let mut pulls = |size: u64, costs: [u64; 2]| {
+        (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [50, 500, 500]));
+        let mut reads = |size: u64, costs: [u64; 3]| {
             let mut send = || {
                 let way = ways.begin(3, OpId(1), size);
                 ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
                 way
             };
-            let early = (0..RUN * AGAIN - 1).filter(|_| send() == Way::Pull).count();
-            [early, (0..RUN * AGAIN * 4).filter(|_| send() == Way::Pull).count()]
+            let early = (0..RUN * AGAIN - 1).filter(|_| send() != Way::Push).count();
+            [early, (0..RUN * AGAIN * 4).filter(|_| send() != Way::Push).count()]
         };
-        assert!(pulls(64 << 20, [1, 10])[0] > 0, "those are not alike");
-        assert_eq!(pulls(128 << 10, [6, 60])[0], 0);
-        assert_eq!(pulls(4 << 20, [200, 2000])[0], 0);
-        assert!(pulls(2 << 20, [200, 100])[1] > 100, "it is another way all the same");
+        assert!(reads(64 << 20, [1, 10, 10])[0] > 0, "those are not alike");
+        assert_eq!(reads(128 << 10, [6, 60, 60])[0], 0);
+        assert_eq!(reads(4 << 20, [200, 2000, 2000])[0], 0);
+        assert!(reads(2 << 20, [200, 100, 150])[1] > 100, "it is another way all the same");
     }
 
     #[test]
     fn what_is_read_sooner_than_it_comes_eager_is_told() {
-        for (costs, sooner) in [([100, 74], 0b010), ([100, 76], 0), ([74, 100], 0)] {
+        for (costs, sooner) in [([100, 74, 90], 0b010), ([100, 90, 74], 0b010), ([100, 76, 80], 0), ([74, 100, 100], 0)]
+        {
             let mut ways = Ways::default();
-            for sent in 0..2 * TRIES {
+            for sent in 0..3 * TRIES {
                 assert_eq!(ways.sooner(3), 0, "{sent} of them tell too little");
                 let way = ways.begin(3, OpId(1), 200 << 10);
-                ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize]));
+                assert!(ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize])));
             }
             assert_eq!(ways.sooner(3), sooner);
+            let way = ways.begin(3, OpId(1), 200 << 10);
+            assert!(!ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize])), "nothing new");
             ways.forget(3);
             assert_eq!(ways.sooner(3), 0);
         }
         // A size goes by those like it, once there is one.
         let mut ways = Ways::default();
-        (0..2 * TRIES).for_each(|_| _ = send(&mut ways, [300, 100]));
+        (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [300, 200, 100]));
         assert_eq!(ways.sooner(3), 0);
-        assert_eq!(ways.begin(3, OpId(1), 200 << 10), Way::Pull);
-        ways.note(3, 200 << 10, Way::Pull, Duration::from_micros(20));
+        assert_eq!(ways.begin(3, OpId(1), 200 << 10), Way::Both);
+        ways.note(3, 200 << 10, Way::Both, Duration::from_micros(20));
         assert_eq!(ways.sooner(3), 0b010);
     }
 

@@ -25,6 +25,19 @@ pub struct Pull {
     pub done: u64,
 }
 
+/// Data of a send that goes into the receiver's memory.
+pub struct Put {
+    pub to: usize,
+    /// How often that process had been thawed.
+    pub life: u8,
+    pub peer: PeerId,
+    pub op: OpId,
+    pub receiver_op: u64,
+    /// Where the rest of it begins in the message, and (address, length) of where it goes.
+    pub offset: u64,
+    pub pieces: VecDeque<(u64, u64)>,
+}
+
 /// One process. It is one thing as a process is: its session, and beside it what the program has begun, has got and
 /// still has to do.
 pub struct Proc {
@@ -56,6 +69,7 @@ pub struct Proc {
     pub records: Vec<Record>,
     pub fault: Option<String>,
     pub pulls: Vec<Pull>,
+    pub puts: Vec<Put>,
     /// Counts ends of receives.
     ended: u64,
 }
@@ -117,6 +131,7 @@ impl Proc {
             records: Vec::new(),
             fault: None,
             pulls: Vec::new(),
+            puts: Vec::new(),
             ended: 0,
         }
     }
@@ -401,6 +416,67 @@ impl Proc {
         !pull.pieces.is_empty()
     }
 
+    /// Has the sender write the second half of some messages. Returns what is left to be read.
+    fn share(&mut self, op: OpId, mut pieces: VecDeque<(u64, u64)>, size: u64) -> VecDeque<(u64, u64)> {
+        let offset = size / 2;
+        let at = self.session.mem.0[&op.0].as_ptr() as u64 + offset;
+        let (first, all) = ((size - offset) / 3, size - offset);
+        let halves: Vec<_> = [(at, first), (at + first, all - first)].into_iter().filter(|(_, len)| *len > 0).collect();
+        if size.is_multiple_of(4) || !self.session.engine.ask_to_put(op, offset, &halves) {
+            return pieces;
+        }
+        let mut left = offset;
+        for (_, len) in &mut pieces {
+            *len = (*len).min(left);
+            left -= *len;
+        }
+        pieces.retain(|(_, len)| *len > 0);
+        pieces
+    }
+
+    /// Goes on with a put: `write` is given the receive, an address and what goes there, and says whether it could be written. Whether the
+    /// put goes on after that.
+    pub fn put(&mut self, put: &mut Put, most: u64, write: impl FnOnce(u64, u64, Vec<u8>) -> bool) -> bool {
+        let (at, len) = put.pieces[0];
+        let now = len.min(most);
+        let mut data = Vec::new();
+        let is_wanted = self.session.engine.may_put(put.peer, put.op);
+        if is_wanted {
+            self.session.mem.read(put.op.0, put.offset, now as usize, &mut data);
+        }
+        if !is_wanted || !write(put.receiver_op, at, data) {
+            self.session.engine.put_over(put.peer, put.receiver_op, false);
+            return false;
+        }
+        put.offset += now;
+        put.pieces[0] = (at + now, len - now);
+        if now == len {
+            put.pieces.pop_front();
+        }
+        if put.pieces.is_empty() {
+            self.session.engine.put_over(put.peer, put.receiver_op, true);
+        }
+        !put.pieces.is_empty()
+    }
+
+    /// Writes to the buffer of a receive, if it is there and has this address.
+    pub fn written(&mut self, op: u64, at: u64, data: &[u8]) -> bool {
+        if !self.session.engine.pending(OpId(op)) {
+            return false;
+        }
+        let Some(buffer) = self.session.mem.0.get_mut(&op) else { return false };
+        let Some(start) = at.checked_sub(buffer.as_ptr() as u64) else { return false };
+        let place = buffer.get_mut(start as usize..).and_then(|rest| rest.get_mut(..data.len()));
+        place.map(|place| place.copy_from_slice(data)).is_some()
+    }
+
+    /// Answers that the puts to a pair, or all, will not be.
+    fn give_up_puts(&mut self, pair: Option<usize>) {
+        for put in self.puts.extract_if(.., |put| pair.is_none_or(|pair| put.peer.0 as usize == pair)) {
+            self.session.engine.put_over(put.peer, put.receiver_op, false);
+        }
+    }
+
     /// Reads the lanes of some pair.
     pub fn poll(&mut self, rng: &mut Rng, now: Time) {
         let pairs = self.session.pairs_made();
@@ -494,11 +570,20 @@ impl Proc {
                 }
                 Action::Left { pair } | Action::Dropped { pair, left: false, .. } => {
                     self.pulls.retain(|pull| pull.peer.0 as usize != pair);
+                    self.give_up_puts(Some(pair));
                 }
                 Action::Died { pair } => self.session.lane_died(pair, now),
-                Action::Get { peer, op, pieces, .. } => {
+                Action::Get { peer, op, pieces, size } => {
                     let from = self.other(peer.0 as usize, net).expect("a peer is a process");
-                    self.pulls.push(Pull { from, peer, op, pieces: pieces.into(), done: 0 });
+                    let pieces = self.share(op, pieces.into(), size);
+                    if !pieces.is_empty() {
+                        self.pulls.push(Pull { from, peer, op, pieces, done: 0 });
+                    }
+                }
+                Action::Put { peer, op, receiver_op, offset, pieces } => {
+                    let to = self.other(peer.0 as usize, net).expect("a peer is a process");
+                    let (life, pieces) = (net.lives[to], pieces.into());
+                    self.puts.push(Put { to, life, peer, op, receiver_op, offset, pieces });
                 }
                 Action::Unused { .. }
                 | Action::Dropped { .. }
@@ -574,8 +659,10 @@ impl Proc {
 
     /// Its state as bytes.
     pub fn freeze(&mut self, net: &mut Network, now: Time) -> Vec<u8> {
+        self.give_up_puts(None);
         self.session.detach();
         self.act(net, now);
+        self.give_up_puts(None);
         self.session.freeze(now)
     }
 

@@ -52,7 +52,7 @@ macro_rules! figures {
 figures! {
     seeds messages dials refused never_answered half_open simultaneous firewalls strangers crowds
     cuts dark swaps ordered moved stopped held absent closed snapshots lost doubled repeated deaths
-    heirs pulls failed_pulls joined met_at_port timed_out gone orphans called_back chilled led
+    heirs pulls failed_pulls puts failed_puts joined met_at_port timed_out gone orphans called_back chilled led
 }
 
 /// The fault that a test has planted.
@@ -412,7 +412,10 @@ impl World {
             }
             10..20 => self.procs[at].recv(&self.program),
             20..45 => self.procs[at].pump(&mut self.rng),
-            45..50 => self.pull(at),
+            45..50 => {
+                self.pull(at);
+                self.put(at);
+            }
             50..75 => self.procs[at].poll(&mut self.rng, now),
             75..83 => self.procs[at].reap(&self.program, &self.rank),
             83..88 => {
@@ -505,6 +508,39 @@ impl World {
         self.figures.failed_pulls += u64::from(fails);
         if goes_on {
             self.procs[at].pulls.push(pull);
+        }
+    }
+
+    /// A process writes some of what another wants of it to that one's memory, or fails to.
+    fn put(&mut self, at: usize) {
+        if self.procs[at].puts.is_empty() {
+            return;
+        }
+        let i = self.rng.below(self.procs[at].puts.len() as u64) as usize;
+        let mut put = self.procs[at].puts.swap_remove(i);
+        let to = put.to;
+        let up = self.procs[at].session.pair(put.peer.0 as usize).lane();
+        let fails = self.is_dead(to)
+            || self.net.lives[to] != put.life
+            || !up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get)
+            || self.rng.percent(3);
+        let most = 1 + self.rng.below(600);
+        let (writer, owner) = match self.procs.get_disjoint_mut([at, to]) {
+            Ok([writer, owner]) => (writer, owner),
+            Err(_) => unreachable!("nobody writes its own memory"),
+        };
+        let mut gone = false;
+        let goes_on = writer.put(&mut put, most, |op, address, data| {
+            gone = !fails && !owner.written(op, address, &data);
+            !fails && !gone
+        });
+        if gone {
+            writer.fault.get_or_insert(format!("bytes: {at} writes memory of {to} that is no buffer any more"));
+        }
+        self.figures.puts += u64::from(!fails);
+        self.figures.failed_puts += u64::from(fails);
+        if goes_on {
+            self.procs[at].puts.push(put);
         }
     }
 

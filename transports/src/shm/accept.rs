@@ -163,7 +163,7 @@ impl transport::Incoming for Accept {
         let theirs = Theirs::new(&self.connection, &tail, doorbells, eventfd)?;
         let (memory, fd) = Segment::create(MEMORY)?;
         let mut bytes = ack.encode();
-        Tail::own(key, theirs.readable.is_some()).encode(&mut bytes);
+        Tail::own(key, theirs.remote.is_some()).encode(&mut bytes);
         let [ours, wakes] = self.own.fds();
         self.connection.send(&bytes, &[fd.as_fd(), ours, wakes])?;
         self.state = State::Answered(memory, theirs);

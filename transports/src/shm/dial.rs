@@ -116,7 +116,7 @@ impl Attempt for Dial {
         let [memory, doorbells, eventfd] = <[_; 3]>::try_from(fds).map_err(|_| ErrorKind::InvalidData)?;
         let theirs = Theirs::new(&connection, &tail, doorbells, eventfd)?;
         let memory = Segment::adopt(memory, MEMORY)?;
-        let reads = if theirs.readable.is_some() { READY_READS } else { 0 };
+        let reads = if theirs.remote.is_some() { READY_READS } else { 0 };
         connection.send(&[READY | reads], &[])?;
         let parts = Parts { connection, memory, theirs, dialled: true, read_by: tail.reads };
         Ok(NewLane::new(ShmLane::new(parts, hello.source, hello.dest, generation)))

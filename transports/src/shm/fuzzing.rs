@@ -58,7 +58,7 @@ impl Written {
             doorbells: Segment::adopt(bells_fd, doorbells::BYTES)?,
             eventfd,
             bit: 3,
-            readable: None,
+            remote: None,
             fences: false,
         };
         let parts = Parts { connection, memory: Segment::adopt(fd, MEMORY)?, theirs, dialled: true, read_by: false };

@@ -3,7 +3,7 @@
 //! Used by both ends. Invariant: lengths are fixed; what comes from the other side is checked before it is used.
 
 use super::doorbells;
-use super::peek::{Readable, Token, own_token};
+use super::peek::{RemoteMemory, Token, own_token};
 use super::rights::Connection;
 use crate::memory::Segment;
 use crate::memory::fence;
@@ -146,7 +146,7 @@ pub(super) struct Theirs {
     pub eventfd: OwnedFd,
     pub bit: u32,
     /// Its process, if we can read its memory.
-    pub readable: Option<Readable>,
+    pub remote: Option<RemoteMemory>,
     /// Its fences serve us too: both sides take part in [`fence::everywhere`].
     pub fences: bool,
 }
@@ -165,9 +165,9 @@ impl Theirs {
         // It may still be any that has no file, and writing to it must not block.
         fcntl(&eventfd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
-        let readable = Readable::find(pid, tail.token);
+        let remote = RemoteMemory::find(pid, tail.token);
         let fences = tail.fences && fence::takes_part();
-        Ok(Theirs { doorbells: Segment::adopt(doorbells, doorbells::BYTES)?, eventfd, bit: tail.bit, readable, fences })
+        Ok(Theirs { doorbells: Segment::adopt(doorbells, doorbells::BYTES)?, eventfd, bit: tail.bit, remote, fences })
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::doorbells;
 use super::hello::Parts;
-use super::peek::Readable;
+use super::peek::RemoteMemory;
 use super::ring::{Consumer, EXPECTED, Frame, InParts, NARROW, Plan, Popped, Producer};
 use crate::memory::Segment;
 use crate::transport::Watched;
@@ -188,12 +188,12 @@ impl ShmLane {
     }
 
     /// The other side's process, if we can read its memory.
-    pub(crate) fn reader(&self) -> Option<Readable> {
-        self.parts.theirs.readable
+    pub(crate) fn remote_memory(&self) -> Option<RemoteMemory> {
+        self.parts.theirs.remote
     }
 
     fn reads(&self) -> bool {
-        self.parts.theirs.readable.is_some()
+        self.parts.theirs.remote.is_some()
     }
 
     /// Has long bodies go through the whole payload ring, if the other side polls this lane: it does so with a few only, so not all lanes

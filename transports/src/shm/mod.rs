@@ -37,6 +37,6 @@ pub use hello::Doorbells;
 pub(crate) use lane::ShmLane;
 pub use open::Polling;
 pub(crate) use open::{ABOUT, Settings, open};
-pub(crate) use peek::Readable;
+pub use peek::RemoteMemory;
 
 use rights::Listener;

@@ -1,12 +1,13 @@
-//! Single copy: reading another process's memory by process_vm_readv(2), where the kernel permits it.
+//! Single copy: reading and writing another process's memory by process_vm_readv(2) and process_vm_writev(2), where the kernel permits it.
 //!
-//! Used by lanes. Invariant: every call also reads a word whose value is known, and its result counts only if that word is
-//! right. The process's pid may be another process's by now, but one call reads from one process alone.
+//! Used by lanes. Invariants: every call that reads also reads a word whose value is known, and its result counts only if that word is
+//! right: the process's pid may be another process's by now, or the process may have another program, but one call reads from one memory alone.
+//! The word is read right before every call that writes.
 
 use base::ident::random;
-use libc::{c_void, iovec, process_vm_readv};
+use libc::{c_void, iovec, process_vm_readv, process_vm_writev};
 use nix::errno::Errno;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::OnceLock;
 
 const WORD: usize = 8;
@@ -25,17 +26,17 @@ pub(super) fn own_token() -> Token {
     Token { address: std::ptr::from_ref(word) as u64, value: *word }
 }
 
-/// A process whose memory we can read.
+/// The memory of another process, which we can read as long as that process lives, and mostly write.
 #[derive(Clone, Copy, Debug)]
-pub struct Readable {
+pub struct RemoteMemory {
     pid: i32,
     token: Token,
 }
 
-impl Readable {
+impl RemoteMemory {
     /// The process with this pid, if its memory can be read and holds the token.
-    pub(crate) fn find(pid: i32, token: Token) -> Option<Readable> {
-        let process = Readable { pid, token };
+    pub(crate) fn find(pid: i32, token: Token) -> Option<RemoteMemory> {
+        let process = RemoteMemory { pid, token };
         (pid > 0 && process.read(&[], &mut []).is_ok()).then_some(process)
     }
 
@@ -47,13 +48,12 @@ impl Readable {
         unsafe { self.read_into(from, &to) }
     }
 
-    /// As [`Readable::read`], into (address, length) pieces of our memory.
+    /// As [`RemoteMemory::read`], into (address, length) pieces of our memory.
     ///
     /// # Safety
     /// The pieces are writable during the call, and nothing else reads or writes them.
     pub unsafe fn read_into(&self, from: &[(u64, u64)], to: &[(*mut u8, usize)]) -> io::Result<usize> {
         let mut word = [0u8; WORD];
-        let theirs = |&(at, len): &(u64, u64)| iovec { iov_base: at as *mut c_void, iov_len: len as usize };
         let ours = |&(at, len): &(*mut u8, usize)| iovec { iov_base: at.cast(), iov_len: len };
         let (token, own) = (theirs(&(self.token.address, WORD as u64)), ours(&(word.as_mut_ptr(), WORD)));
         let n = if let ([from], [to]) = (from, to) {
@@ -72,12 +72,39 @@ impl Readable {
         }
     }
 
+    /// Copies pieces of our memory to (address, length) pieces of that process's, in order. Returns the number of bytes, which is smaller
+    /// than there are if a piece cannot be written. An error if the process has ended, or cannot be written to.
+    ///
+    /// The caller knows that nothing else uses these pieces. A process that ends between the two system calls here, and whose pid is given to
+    /// another one before the second, would be taken for that one, and so would the next program of a process that calls execve(2) there.
+    pub fn write(&self, from: &[IoSlice<'_>], to: &[(u64, u64)]) -> io::Result<usize> {
+        self.read(&[], &mut [])?;
+        let ours = |piece: &IoSlice<'_>| iovec { iov_base: piece.as_ptr() as *mut c_void, iov_len: piece.len() };
+        let n = if let ([from], [to]) = (from, to) {
+            self.writev(&[ours(from)], &[theirs(to)])
+        } else {
+            let (ours, theirs): (Vec<_>, Vec<_>) = (from.iter().map(ours).collect(), to.iter().map(theirs).collect());
+            self.writev(&ours, &theirs)
+        };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// `ours` is readable memory.
+    fn writev(&self, ours: &[iovec], theirs: &[iovec]) -> isize {
+        // SAFETY: the kernel only reads our pieces, which are slices of the caller's, and looks at the addresses of the others.
+        unsafe { process_vm_writev(self.pid, ours.as_ptr(), ours.len() as _, theirs.as_ptr(), theirs.len() as _, 0) }
+    }
+
     /// # Safety
     /// `ours` is writable memory, which nothing else reads or writes during the call.
     unsafe fn readv(&self, ours: &[iovec], theirs: &[iovec]) -> isize {
         // SAFETY: the caller's promise.
         unsafe { process_vm_readv(self.pid, ours.as_ptr(), ours.len() as _, theirs.as_ptr(), theirs.len() as _, 0) }
     }
+}
+
+fn theirs(&(at, len): &(u64, u64)) -> iovec {
+    iovec { iov_base: at as *mut c_void, iov_len: len as usize }
 }
 
 #[cfg(test)]
@@ -87,10 +114,10 @@ mod tests {
     #[test]
     fn a_process_can_read_itself_if_anything() {
         let pid = std::process::id() as i32;
-        let own = Readable::find(pid, own_token()).unwrap();
-        assert!(Readable::find(pid, Token { value: own_token().value ^ 1, ..own_token() }).is_none());
-        assert!(Readable::find(pid, Token { address: 8, value: 0 }).is_none());
-        assert!(Readable::find(0, own_token()).is_none());
+        let own = RemoteMemory::find(pid, own_token()).unwrap();
+        assert!(RemoteMemory::find(pid, Token { value: own_token().value ^ 1, ..own_token() }).is_none());
+        assert!(RemoteMemory::find(pid, Token { address: 8, value: 0 }).is_none());
+        assert!(RemoteMemory::find(0, own_token()).is_none());
         let from: Vec<u8> = (0..100).collect();
         let mut to = [0; 30];
         let (a, b) = to.split_at_mut(7);
@@ -102,8 +129,19 @@ mod tests {
         // As far as it can be read.
         let pieces = [(at, 10), (8, 20)];
         assert_eq!(own.read(&pieces, &mut [IoSliceMut::new(&mut to)]).unwrap(), 10);
+        // Written, and as far as it can be.
+        let mut there = [0u8; 20];
+        let at = there.as_mut_ptr() as u64;
+        let (a, b) = from[60..72].split_at(5);
+        let from = [IoSlice::new(a), IoSlice::new(b)];
+        assert_eq!(own.write(&from, &[(at + 1, 2), (at + 4, 10)]).unwrap(), 12);
+        assert_eq!(own.write(&from[..1], &[(at + 15, 5)]).unwrap(), 5);
+        assert_eq!(there, [0, 60, 61, 0, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 0, 60, 61, 62, 63, 64]);
+        assert_eq!(own.write(&from, &[(at, 5), (8, 7)]).unwrap(), 5);
+        assert!(own.write(&from, &[(8, 12)]).is_err());
         // Its number is another's now.
-        let other = Readable { token: Token { value: 1, ..own.token }, ..own };
+        let other = RemoteMemory { token: Token { value: 1, ..own.token }, ..own };
         assert!(other.read(&pieces[..1], &mut [IoSliceMut::new(&mut to)]).is_err());
+        assert!(other.write(&from, &[(at, 12)]).is_err());
     }
 }
