@@ -142,23 +142,36 @@ impl Crowd {
 pub(crate) struct Yields {
     /// How often this thread had made way for another one when the first yield began, if it asks.
     before: Option<i64>,
+    /// And after the last long one.
+    last: i64,
     gave_way: bool,
 }
 
 impl Yields {
     /// Yields the processor. Whether another thread has had it. `asks`: see [`Crowd::asks`].
     pub(crate) fn give_way(&mut self, asks: bool) -> Gone {
-        if asks {
-            self.before.get_or_insert_with(switches);
+        if asks && self.before.is_none() {
+            self.last = switches();
+            self.before = Some(self.last);
         }
         self.gave_way = true;
         let began = Instant::now();
         std::thread::yield_now();
-        match began.elapsed() {
-            short if short < SWITCH => Gone::No,
-            short if short < SLICE => Gone::Awhile,
-            _ => Gone::Slice,
+        let took = began.elapsed();
+        self.gone(took, switches)
+    }
+
+    /// What a yield that took this long has done. A host may take the processor of a virtual machine away: that is nobody who computes here,
+    /// and to sleep would only have it do so again.
+    fn gone(&mut self, took: Duration, switches: impl FnOnce() -> i64) -> Gone {
+        if took < SWITCH {
+            return Gone::No;
         }
+        let is_switched = self.before.is_none() || {
+            let last = switches();
+            last != std::mem::replace(&mut self.last, last)
+        };
+        if took < SLICE || !is_switched { Gone::Awhile } else { Gone::Slice }
     }
 }
 
@@ -203,6 +216,17 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
         });
         assert_ne!(crowd.others(), Others::None);
+    }
+
+    #[test]
+    fn a_host_that_takes_the_processor_away_is_nobody_who_computes() {
+        let mut yields = Yields { before: Some(5), last: 5, ..Yields::default() };
+        assert_eq!(yields.gone(SLICE, || 5), Gone::Awhile);
+        assert_eq!(yields.gone(SWITCH, || 6), Gone::Awhile, "another thread, for a moment");
+        assert_eq!(yields.gone(SLICE, || 6), Gone::Awhile, "the host again");
+        assert_eq!(yields.gone(SLICE, || 7), Gone::Slice);
+        assert_eq!(yields.gone(SWITCH / 2, || unreachable!("it is not asked")), Gone::No);
+        assert_eq!(Yields::default().gone(SLICE, || unreachable!("it is not asked")), Gone::Slice);
     }
 
     #[test]
