@@ -4,7 +4,6 @@
 //! Part of the engine, for both sides. Invariants: a receive is over only when its sender has answered, or is gone: until then its buffer
 //! may be written to. Each request is answered once, unless one of the two has gone.
 
-use crate::receive::MOST_PIECES;
 use crate::state::{Hold, State, To};
 use crate::wire::{MOST_DESCRIBED, Message, Pieces};
 use crate::{Engine, OpId, Output, PeerId};
@@ -40,13 +39,10 @@ impl Engine {
             return;
         }
         let Some((start, end)) = pulling.put.take() else { return };
-        let is_there = done && pulling.got.takes(start, end, MOST_PIECES);
-        if is_there {
-            pulling.got.insert(start, end);
-        }
-        if pulling.is_whole() {
-            self.end_pulling(receiver_op);
-        } else if !is_there && pulling.reads.is_some() {
+        let is_asked = pulling.reads.is_none();
+        if done && self.bulk_wanted(peer, receiver_op, start, end - start) {
+            self.on_bulk(peer, receiver_op, start, end - start);
+        } else if !self.end_if_whole(receiver_op) && !is_asked {
             self.ask_for_rest(OpId(receiver_op));
         }
     }

@@ -19,7 +19,7 @@ use base::protocol::message::CAME_EARLY;
 /// Missing ranges that are asked for one by one. More are asked for as one range.
 const MOST_RANGES: usize = 64;
 /// Separate pieces that a message may arrive in. Data that would make one more is dropped and asked for again.
-pub(crate) const MOST_PIECES: usize = 16 << 10;
+const MOST_PIECES: usize = 16 << 10;
 
 /// A message and the receive that it has matched.
 struct Match {
@@ -595,6 +595,16 @@ impl Engine {
         }
     }
 
+    /// Ends a transfer of which all bytes are there, and whose buffers can be given back. Whether that is so.
+    pub(crate) fn end_if_whole(&mut self, receiver_op: u64) -> bool {
+        let state = self.ops.get(receiver_op).map(|op| &op.state);
+        let is_whole = matches!(state, Some(State::Pulling(pulling)) if pulling.is_whole());
+        if is_whole {
+            self.end_pulling(receiver_op);
+        }
+        is_whole
+    }
+
     /// From now on the sender's memory is read into the buffer of this receive, until [`Engine::end_read`]. Even if all bytes come
     /// by a lane meanwhile, the sender is not told before: it would use its memory for something else, and that would be read.
     pub fn begin_read(&mut self, op: OpId) {
@@ -607,14 +617,12 @@ impl Engine {
     pub fn end_read(&mut self, op: OpId) {
         if let Some(State::Pulling(pulling)) = self.ops.get_mut(op.0).map(|op| &mut op.state) {
             pulling.is_read = false;
-            if pulling.is_whole() {
-                self.end_pulling(op.0);
-            }
+            self.end_if_whole(op.0);
         }
     }
 
     /// All bytes of a transfer are there: the receive is over, and the sender is told.
-    pub(crate) fn end_pulling(&mut self, receiver_op: u64) {
+    fn end_pulling(&mut self, receiver_op: u64) {
         if let Some(State::Pulling(pulling)) = self.ops.get(receiver_op).map(|op| &op.state) {
             let Pulling { peer, sender_op, envelope, whole, is_late, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
@@ -669,7 +677,7 @@ impl Pulling {
     }
 
     /// Whether all bytes are there, and both buffers can be given back.
-    pub(crate) fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         !self.is_in_use() && self.got.covers(0, self.envelope.size)
     }
 

@@ -76,7 +76,7 @@ pub(crate) struct Peer {
     /// A DONE has come since the last RTS.
     #[serde(skip)]
     pub is_answering: bool,
-    /// The last announced message that was the first one behind a DONE, and that met no receive: the program could hardly have had one for it.
+    /// The last announced message that was the first one behind a DONE: the program could hardly have had a receive for it.
     #[serde(skip)]
     pub prompt: Option<u64>,
     pub spending: Spending,

@@ -381,7 +381,7 @@ impl AnyLane {
         each!(self, lane => lane.peer_place())
     }
 
-    /// The memory of the other side's process, if we can reach it.
+    /// The memory of the other side's process, if we can read it.
     pub fn remote_memory(&self) -> Option<RemoteMemory> {
         self.polled()?.remote_memory()
     }

@@ -50,6 +50,13 @@ fn read(b: &mut Side, r: OpId, from: usize, to: usize) {
     b.engine.on_bulk(b.peer, r.0, from as u64, (to - from) as u64);
 }
 
+/// Exchanges outputs until there are none: the send and the receive are over then.
+#[track_caller]
+fn end(a: &mut Side, b: &mut Side, s: OpId, r: OpId) {
+    settle(a, b);
+    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+}
+
 #[test]
 fn both_copy() {
     for is_read_first in [true, false] {
@@ -83,8 +90,7 @@ fn a_buffer_that_may_be_written_to_is_not_given_back() {
         read(&mut b, r, 0, SIZE);
         assert_eq!(b.engine.outcome(r), None);
         a.engine.put_over(a.peer, r.0, done);
-        settle(&mut a, &mut b);
-        assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+        end(&mut a, &mut b, s, r);
     }
 }
 
@@ -93,8 +99,7 @@ fn a_buffer_that_may_be_written_to_is_not_given_back() {
 fn what_is_not_written_comes_by_the_lane() {
     let (mut a, mut b, s, r, _) = shared(10);
     a.engine.put_over(a.peer, r.0, false);
-    settle(&mut a, &mut b);
-    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+    end(&mut a, &mut b, s, r);
     assert_eq!(b.data(r), data(SIZE));
 
     let (mut a, mut b, s, r, asked) = shared(10);
@@ -105,8 +110,7 @@ fn what_is_not_written_comes_by_the_lane() {
     settle(&mut a, &mut b);
     assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (None, None), "it has not answered");
     a.engine.put_over(a.peer, r.0, false);
-    settle(&mut a, &mut b);
-    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+    end(&mut a, &mut b, s, r);
 }
 
 /// A request that cannot be, or comes twice, is malformed, and so is one for a message whose place was not told. An answer that nobody waits for
@@ -160,8 +164,7 @@ fn a_snapshot_knows_no_addresses() {
     b.engine.detach();
     b.engine.on_lane_lost(b.peer);
     a.engine.put_over(a.peer, r.0, true);
-    settle(&mut a, &mut b);
-    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+    end(&mut a, &mut b, s, r);
     assert_eq!(b.data(r), data(SIZE), "nothing counts as written");
 
     let (mut a, mut b, s, r, _) = shared(10);
@@ -171,8 +174,7 @@ fn a_snapshot_knows_no_addresses() {
     assert_eq!(crate::without_addresses(&rtr.encode()), Some(bare.encode()));
     assert_eq!(crate::without_addresses(&bare.encode()), None);
     a.engine.put_over(a.peer, r.0, false);
-    settle(&mut a, &mut b);
-    assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+    end(&mut a, &mut b, s, r);
 }
 
 /// The sender goes on from a snapshot before it has begun: with a request that it has put out, or with one that was held, and has no place any more.
@@ -196,8 +198,7 @@ fn a_sender_that_goes_on_elsewhere_refuses() {
         assert_eq!(a.engine.next_output(), None);
         b.engine.on_lane_lost(b.peer);
         a.engine.put_over(a.peer, r.0, false);
-        settle(&mut a, &mut b);
-        assert_eq!((a.engine.outcome(s), b.engine.outcome(r)), (Some(Outcome::Sent), got(4, 40)));
+        end(&mut a, &mut b, s, r);
         assert_eq!(b.data(r), data(SIZE));
     }
 }

@@ -662,7 +662,6 @@ impl Proc {
         self.give_up_puts(None);
         self.session.detach();
         self.act(net, now);
-        self.give_up_puts(None);
         self.session.freeze(now)
     }
 

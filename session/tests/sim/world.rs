@@ -7,7 +7,7 @@ use crate::proc::{Proc, cookie};
 use crate::program::{CONTEXTS, Program};
 use base::memory::VecMemory;
 use base::{ProcId, Time};
-use engine::{Config, Gone};
+use engine::{Config, Gone, PeerId};
 use session::path::Limits;
 use session::{Action, AttemptId, Hold, NewLane, Ordered, Pair, Session, SnapshotError};
 use std::cell::Cell;
@@ -477,6 +477,12 @@ impl World {
         }
     }
 
+    /// Whether a process lives whose memory another one can reach as this peer.
+    fn reaches(&self, at: usize, peer: PeerId, other: usize) -> bool {
+        let up = self.procs[at].session.pair(peer.0 as usize).lane();
+        !self.is_dead(other) && up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get)
+    }
+
     /// A process reads some of what it wants in another's memory, or fails to.
     fn pull(&mut self, at: usize) {
         if self.procs[at].pulls.is_empty() {
@@ -485,9 +491,7 @@ impl World {
         let i = self.rng.below(self.procs[at].pulls.len() as u64) as usize;
         let mut pull = self.procs[at].pulls.swap_remove(i);
         let from = pull.from;
-        let up = self.procs[at].session.pair(pull.peer.0 as usize).lane();
-        let fails =
-            self.is_dead(from) || !up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get) || self.rng.percent(3);
+        let fails = !self.reaches(at, pull.peer, from) || self.rng.percent(3);
         let most = 1 + self.rng.below(600);
         let mut seen = None;
         // The data must be there: its memory may not have been used for anything else.
@@ -519,11 +523,7 @@ impl World {
         let i = self.rng.below(self.procs[at].puts.len() as u64) as usize;
         let mut put = self.procs[at].puts.swap_remove(i);
         let to = put.to;
-        let up = self.procs[at].session.pair(put.peer.0 as usize).lane();
-        let fails = self.is_dead(to)
-            || self.net.lives[to] != put.life
-            || !up.is_some_and(|up| Lane::<VecMemory>::caps(&up.lane).get)
-            || self.rng.percent(3);
+        let fails = self.net.lives[to] != put.life || !self.reaches(at, put.peer, to) || self.rng.percent(3);
         let most = 1 + self.rng.below(600);
         let (writer, owner) = match self.procs.get_disjoint_mut([at, to]) {
             Ok([writer, owner]) => (writer, owner),

@@ -145,7 +145,7 @@ pub(super) struct Theirs {
     pub doorbells: Segment,
     pub eventfd: OwnedFd,
     pub bit: u32,
-    /// Its process, if we can read its memory.
+    /// Its memory, if we can read it.
     pub remote: Option<RemoteMemory>,
     /// Its fences serve us too: both sides take part in [`fence::everywhere`].
     pub fences: bool,

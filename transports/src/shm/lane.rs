@@ -187,7 +187,7 @@ impl ShmLane {
         !doorbells::is_armed(&self.parts.theirs.doorbells)
     }
 
-    /// The other side's process, if we can read its memory.
+    /// The memory of the other side's process, if we can read it.
     pub(crate) fn remote_memory(&self) -> Option<RemoteMemory> {
         self.parts.theirs.remote
     }
