@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-enum { ROUNDS = 80, MOST = (5 << 20) + 7, STRIPE = 3000, GAP = 1000 };
+enum { ROUNDS = 80, MOST = (5 << 20) + 7, STRIPE = 3000, GAP = 1000, OFTEN = (256 << 10) + 1 };
 
 static unsigned char *out, *in, *kept;
 
@@ -62,10 +62,10 @@ static void meet(void)
 
 static void plain(void)
 {
-    static const int sizes[] = {64 << 10, 100001, 256 << 10, (256 << 10) + 1, 1 << 20, MOST};
+    static const int sizes[] = {64 << 10, 100001, 256 << 10, OFTEN, 1 << 20, MOST};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) to_and_fro(sizes[s], MPI_BYTE, sizes[s]);
     /* Enough of one size for all ways, though many of them meet a sender that sleeps. */
-    for (int again = 0; again < 5; ++again) to_and_fro((256 << 10) + 1, MPI_BYTE, (256 << 10) + 1);
+    for (int again = 0; again < 5; ++again) to_and_fro(OFTEN, MPI_BYTE, OFTEN);
 }
 
 /* In few pieces, and in more than a request for half of them can name. */
