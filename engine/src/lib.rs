@@ -50,6 +50,7 @@ pub use detach::without_addresses;
 pub use figures::{Flow, Queues, Traffic};
 pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
 pub use members::Members;
+pub use now::Readable;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
 

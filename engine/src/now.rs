@@ -3,11 +3,26 @@
 //!
 //! Such a receive has no operation, and no entry in the posted queue. Invariants: there is one at most, and only while its
 //! caller reads lanes under the lock; it is younger than all posted receives; it gets a whole message or none. A message that
-//! it matches and that is no EAGER is kept as unexpected, and no later one matches it.
+//! it matches and that is no EAGER is kept as unexpected, and no later one matches it. If it is a short one whose data can be read, the
+//! caller reads it at once ([`Engine::readable`]).
 
 use crate::arrived::{Arrived, Body};
+use crate::matching::Place;
 use crate::state::{Now, NowState};
-use crate::{Ctx, Engine, Envelope, NOW, Outcome, Source, Tag};
+use crate::{Ctx, Engine, Envelope, NOW, Outcome, PeerId, Source, Tag};
+
+/// An announced message that waits, and its data in its sender's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Readable {
+    /// The sender.
+    pub peer: PeerId,
+    /// The address of the data there.
+    pub at: u64,
+    /// The bytes of the data.
+    pub size: u64,
+    ctx: Ctx,
+    place: Place,
+}
 
 impl Engine {
     /// Receives the message that waits for such a receive, of up to `capacity` packed bytes: `write` gets its data. `None`: nothing
@@ -45,10 +60,50 @@ impl Engine {
         Some(Envelope { source, tag, size })
     }
 
+    /// The message that waits for such a receive, if it is announced and our caller can read all of it from one piece of the sender's memory.
+    /// Nothing has changed.
+    #[inline]
+    pub fn readable(&mut self, (ctx, source, tag): (Ctx, Source, Tag), capacity: u64) -> Option<Readable> {
+        let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
+        if self.tracking.is_some() {
+            return None;
+        }
+        let place = context.unexpected.find_place(source, tag)?;
+        let Arrived { peer, free: false, body: Body::Rts { size, ref pieces, .. }, .. } =
+            *context.unexpected.at(place)?
+        else {
+            return None;
+        };
+        let &[(at, len)] = &pieces[..] else { return None };
+        let p = &self.peers[peer.0 as usize];
+        (p.pull && p.gone.is_none() && len == size && size <= capacity).then_some(Readable {
+            peer,
+            at,
+            size,
+            ctx,
+            place,
+        })
+    }
+
+    /// Such a message is received: our caller has read it since [`Engine::readable`], and has done nothing else with the engine.
+    /// `None`: nothing has changed, since it is not there.
+    pub fn take_read(&mut self, message: Readable) -> Option<Envelope> {
+        let Readable { peer, size, ctx, place, .. } = message;
+        let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
+        let &mut Arrived { source, tag, op, ref mut body, .. } = context.unexpected.at(place)?;
+        // So that there is nothing to be dropped.
+        *body = Body::default();
+        context.unexpected.discard(place);
+        let is_late = !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(op);
+        self.free_credit(peer, 0);
+        self.say_read(peer, op, is_late);
+        Some(Envelope { source, tag, size })
+    }
+
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what
     /// lanes bring until [`Engine::is_over_now`], or as long as it likes, and then calls [`Engine::end_now`]. It does
-    /// nothing else with the engine meanwhile. False: nothing has changed. A message waits, which [`Engine::take_waiting`] or
-    /// [`Engine::recv`] receives, or only the latter can receive.
+    /// nothing else with the engine meanwhile. False: nothing has changed. A message waits, which [`Engine::take_waiting`],
+    /// [`Engine::take_read`] or [`Engine::recv`] receives, or only the last can receive.
     #[inline]
     pub fn recv_now(&mut self, ctx: Ctx, source: Source, tag: Tag, capacity: u64) -> bool {
         debug_assert!(self.now.is_none());
@@ -73,6 +128,12 @@ impl Engine {
     #[inline(always)]
     pub fn is_content(&self) -> bool {
         matches!(self.now, Some(Now { state: NowState::Over(_), .. })) && self.ops.is_empty()
+    }
+
+    /// Whether such a receive ended because it has matched a message that is no EAGER, and that still waits.
+    #[inline(always)]
+    pub fn has_missed(&self) -> bool {
+        self.missed_now
     }
 
     /// Ends such a receive, and returns its outcome. `None`: it has no message, and it was as if it had never been.

@@ -627,9 +627,14 @@ impl Engine {
             let Pulling { peer, sender_op, envelope, whole, is_late, .. } = **pulling;
             self.end(receiver_op, received(envelope, whole));
             self.log_whole(peer, receiver_op);
-            let sooner = if is_late { CAME_EARLY } else { self.peers[peer.0 as usize].read_sooner };
-            self.say(peer, &Message::Done { op: sender_op, sooner });
+            self.say_read(peer, sender_op, is_late);
         }
+    }
+
+    /// Tells the sender of an announced message that its data is here.
+    pub(crate) fn say_read(&mut self, peer: PeerId, op: u64, is_late: bool) {
+        let sooner = if is_late { CAME_EARLY } else { self.peers[peer.0 as usize].read_sooner };
+        self.say(peer, &Message::Done { op, sooner });
     }
 
     /// Whether these packed bytes are in the buffer of a receive (MPI_Parrived). True if the receive is over, even if

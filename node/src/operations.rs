@@ -131,23 +131,27 @@ impl Core {
         tag: Tag,
         data: Layout,
     ) -> (Option<Outcome>, bool) {
-        let ctx = self.session.ctx_with(inter, source);
+        let from = (self.session.ctx_with(inter, source), source, tag);
         let (capacity, mut found) = (data.bytes(), false);
-        if !self.session.engine.recv_now(ctx, source, tag, capacity) {
-            return (None, false);
-        }
         self.session.mem.set_now(Some(data));
-        for _ in 0..self.looks() {
-            if self.session.engine.is_over_now() {
-                break;
+        let outcome = if self.session.engine.recv_now(from.0, source, tag, capacity) {
+            for _ in 0..self.looks() {
+                if self.session.engine.is_over_now() {
+                    break;
+                }
+                if self.read_busy() {
+                    found = true;
+                } else {
+                    self.pause_between_looks();
+                }
             }
-            if self.read_busy() {
-                found = true;
-            } else {
-                self.pause_between_looks();
+            match self.session.engine.end_now() {
+                None if self.session.engine.has_missed() => self.read_now(from, capacity),
+                outcome => outcome,
             }
-        }
-        let outcome = self.session.engine.end_now();
+        } else {
+            self.read_now(from, capacity)
+        };
         self.session.mem.set_now(None);
         // The message may have given credit back.
         if !self.session.is_settled() || self.session.has_actions() {

@@ -11,6 +11,7 @@ use crate::state::Core;
 use crate::state::pulls::{Pull, Scratch};
 use crate::state::ways::Way;
 use base::Memory;
+use engine::{Ctx, NOW, Outcome, Readable, Source, Tag};
 use std::io::{self, IoSliceMut};
 use transports::registry::{Polled, RemoteMemory};
 
@@ -41,17 +42,14 @@ pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: Guard<'a, Core>) -> (G
     if core.pulls.queue.is_empty() {
         return (core, false);
     }
-    if let Some(mut slice) = core.begin_pull() {
-        let read = if slice.pull.size - slice.pull.done <= SMALL {
-            slice.read()
-        } else {
-            core.session.engine.begin_read(slice.pull.op);
-            drop(core);
-            let read = slice.read();
-            core = shared.lock();
-            core.session.engine.end_read(slice.pull.op);
-            read
-        };
+    if !core.pull_short()
+        && let Some(mut slice) = core.begin_pull()
+    {
+        core.session.engine.begin_read(slice.pull.op);
+        drop(core);
+        let read = slice.read();
+        core = shared.lock();
+        core.session.engine.end_read(slice.pull.op);
         core.end_pull(slice, read);
     }
     (core, true)
@@ -92,6 +90,28 @@ impl Core {
         }
     }
 
+    /// Reads the message that waits for a receive without an operation, if it is announced and short. `None`: nothing has changed.
+    #[inline(never)]
+    pub(crate) fn read_now(&mut self, from: (Ctx, Source, Tag), capacity: u64) -> Option<Outcome> {
+        let message = self.session.engine.readable(from, capacity).filter(|message| message.size <= SMALL)?;
+        let Readable { peer, at, size, .. } = message;
+        let pair = peer.0 as usize;
+        let remote = self.session.pair(pair).lane()?.lane.remote_memory()?;
+        let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
+        let since = if polls { Some(self.pulls.ways.begin_reading(pair, size)?) } else { None };
+        let buffer = (NOW.0, 0, size as usize);
+        let read =
+            self.session.mem.with_slices_mut(buffer.0, buffer.1, buffer.2, 1, |ours| remote.read(&[(at, size)], ours));
+        if read.ok()? as u64 != size {
+            return None;
+        }
+        if since.is_some_and(|since| self.pulls.ways.note(pair, size, Way::Pull, since.elapsed())) {
+            self.session.engine.set_read_sooner(peer, self.pulls.ways.sooner(pair));
+        }
+        self.session.count_read(size as usize);
+        self.session.engine.take_read(message).map(Outcome::Received)
+    }
+
     /// Reads messages that meet no receive, so that their senders do not wait, as [`engine::Engine::buffer_unexpected`] says; under the lock, and so
     /// not too many.
     #[cold]
@@ -108,6 +128,18 @@ impl Core {
             is_whole.then_some(data)
         });
         self.session.count_read(all);
+    }
+
+    /// Reads the transfer whose turn it is, if no more than a short slice of it is left. False: nothing has changed.
+    pub(crate) fn pull_short(&mut self) -> bool {
+        if self.pulls.queue.front().is_none_or(|pull| pull.size - pull.done > SMALL) {
+            return false;
+        }
+        if let Some(mut slice) = self.begin_pull() {
+            let read = slice.read();
+            self.end_pull(slice, read);
+        }
+        true
     }
 
     /// Takes the next transfer and prepares its next slice. `None`: its data is not wanted any more, or cannot be read.

@@ -16,7 +16,7 @@ mod tests;
 mod unexpected;
 
 pub(crate) use posted::{Posted, Receive};
-pub(crate) use unexpected::Unexpected;
+pub(crate) use unexpected::{Place, Unexpected};
 
 use crate::types::{Source, Tag};
 use list::List;

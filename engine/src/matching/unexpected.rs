@@ -41,7 +41,7 @@ struct Many {
 }
 
 /// Where a message is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// It is the first of few.
     First,

@@ -466,3 +466,87 @@ fn an_answer_behind_a_done_is_not_early() {
         assert_eq!(b.wire.pop_back(), Some(Output::Message { peer: b.peer, bytes: said.encode() }));
     }
 }
+
+/// A receive without an operation that the caller reads for: as the general way, down to what the sender is told.
+#[test]
+fn what_waits_is_read_without_an_operation() {
+    for (late, prompt) in [(true, false), (false, false), (true, true)] {
+        let (mut a, mut b) = reach();
+        b.engine.set_read_sooner(b.peer, 0b101);
+        a.send(1, &[1], Mode::Standard);
+        let first = a.send(2, &data(40), Mode::Standard);
+        let second = a.send(2, &data(50), Mode::Standard);
+        let what = (b.ctx, Source::Rank(0), Tag::Is(2));
+        if prompt {
+            a.engine.peers[a.peer.0 as usize].is_answering = true;
+            b.engine.peers[b.peer.0 as usize].is_answering = true;
+        }
+        if !late {
+            assert!(b.engine.recv_now(what.0, what.1, what.2, 40) && b.engine.readable(what, 40).is_none());
+        }
+        while b.take(&mut a) {}
+        if !late {
+            assert!(b.engine.is_over_now() && b.engine.end_now().is_none());
+        }
+        assert_eq!(b.engine.has_missed(), !late);
+        // The general way.
+        let mut general = b.engine.clone();
+        let op = general.next_op();
+        general.recv(&mut b.mem, op, what.0, what.1, what.2, 40);
+        assert!(matches!(general.next_output(), Some(Output::Get { size: 40, .. })));
+        general.on_bulk(b.peer, op.0, 0, 40);
+        // The short one, for which the first message is too long or of another tag.
+        assert!(b.engine.readable(what, 39).is_none());
+        assert!(b.engine.readable((what.0, what.1, Tag::Is(1)), 40).is_none(), "an eager one is here");
+        assert!(b.engine.readable((what.0, what.1, Tag::Is(3)), 40).is_none());
+        let message = b.engine.readable(what, 40).expect("it waits, and is announced");
+        let buffer = &a.mem.0[&first.0];
+        assert_eq!((message.peer, message.at, message.size), (b.peer, buffer.as_ptr() as u64, 40));
+        let envelope = b.engine.take_read(message);
+        assert_eq!(general.finish(op), envelope.map(Outcome::Received));
+        let says: Vec<_> = std::iter::from_fn(|| b.engine.next_output()).collect();
+        let told = if late && !prompt { CAME_EARLY } else { 0b101 };
+        let done = Message::Done { op: first.0, sooner: told }.encode();
+        assert_eq!(says, [Output::Message { peer: b.peer, bytes: done }]);
+        assert_eq!(std::iter::from_fn(|| general.next_output()).collect::<Vec<_>>(), says);
+        let op = b.engine.next_op();
+        b.engine.ops.remove(op.0);
+        assert_eq!(format!("{:?}", b.engine), format!("{general:?}"));
+        // The next one waits still.
+        let next = b.engine.readable(what, 50).expect("it waits");
+        assert_eq!((next.at, next.size), (a.mem.0[&second.0].as_ptr() as u64, 50));
+        assert!(b.engine.take_read(next).is_some());
+        assert!(b.engine.readable(what, 50).is_none());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_in_one_piece_is_not_readable() {
+    type Change = fn(&mut Side, &mut Side);
+    let changes: [Change; 5] = [
+        |a, _| a.engine.set_max_segments(a.peer, 0),
+        |_, b| b.engine.set_pull(b.peer, false),
+        |_, b| b.engine.on_gone(b.peer, Gone::Dead),
+        |_, b| b.engine.track(),
+        |_, b| b.engine.forget_memory(b.peer),
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let (mut a, mut b) = reach();
+        if n == 0 {
+            change(&mut a, &mut b);
+        }
+        a.send(2, &data(40), Mode::Standard);
+        while b.take(&mut a) {}
+        let what = (b.ctx, Source::Rank(0), Tag::Is(2));
+        assert_eq!(b.engine.readable(what, 40).is_some(), n > 0);
+        if n > 0 {
+            change(&mut a, &mut b);
+            assert!(b.engine.readable(what, 40).is_none(), "{n}");
+        }
+    }
+    // Three pieces.
+    let (mut a, mut b) = reach();
+    a.send(2, &data(1200), Mode::Standard);
+    while b.take(&mut a) {}
+    assert!(b.engine.readable((b.ctx, Source::Rank(0), Tag::Is(2)), 1200).is_none());
+}

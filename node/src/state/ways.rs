@@ -220,6 +220,17 @@ impl Ways {
         way
     }
 
+    /// If the next message of this length is to be read: it begins now, and [`Ways::note`] gets its time. `None`: nothing has changed.
+    pub(crate) fn begin_reading(&mut self, pair: usize, size: u64) -> Option<Instant> {
+        let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
+        let kin = kin(sizes, class);
+        let mut chosen = sizes[class];
+        (chosen.choose(kin, size <= READ_UP_TO) == Way::Pull).then(|| {
+            sizes[class] = chosen;
+            Instant::now()
+        })
+    }
+
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
     pub(crate) fn reads_alone(&mut self, op: OpId) {
         let Some(timed) = self.timed.iter_mut().find(|timed| timed.op == op) else { return };
@@ -265,8 +276,8 @@ impl Ways {
         self.note(pair, size, way, since.elapsed()).then_some(pair)
     }
 
-    /// Returns whether that changes what is known.
-    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
+    /// A message took so long. Returns whether [`Ways::sooner`] may say something else of the pair now.
+    pub(crate) fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
         let (before, was_sooner) = (known.better, known.sooner);

@@ -43,7 +43,12 @@ impl RemoteMemory {
     /// Copies (address, length) pieces of that process's memory to ours, in order. Returns the number of bytes, which is smaller
     /// than asked for if a piece cannot be read. An error if the process has ended, or cannot be read any more.
     pub fn read(&self, from: &[(u64, u64)], to: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let to: Vec<_> = to.iter_mut().map(|piece| (piece.as_mut_ptr(), piece.len())).collect();
+        let ours = |piece: &mut IoSliceMut<'_>| (piece.as_mut_ptr(), piece.len());
+        if let [to] = to {
+            // SAFETY: an exclusive slice.
+            return unsafe { self.read_into(from, &[ours(to)]) };
+        }
+        let to: Vec<_> = to.iter_mut().map(ours).collect();
         // SAFETY: exclusive slices.
         unsafe { self.read_into(from, &to) }
     }
