@@ -77,15 +77,6 @@ impl Core {
     /// Carries out all actions of the session.
     #[inline(never)]
     pub(crate) fn act(&mut self) {
-        self.carry_out_all();
-        // One that is short is over at once, and only one, so that other lanes have their turn.
-        if self.pull_short() {
-            self.session.settle();
-            self.carry_out_all();
-        }
-    }
-
-    fn carry_out_all(&mut self) {
         while let Some(action) = self.session.next_action() {
             self.carry_out(action);
         }

@@ -102,7 +102,13 @@ impl Core {
         let op = self.session.engine.next_op();
         let capacity = self.register_buffer(op, data);
         self.session.engine.recv(&mut self.session.mem, op, ctx, source, tag, capacity);
-        self.settle();
+        self.session.settle();
+        if self.session.has_actions() {
+            self.act();
+            // That of another receive may have been the first.
+            self.pull_at_once();
+            self.sweep();
+        }
         op
     }
 

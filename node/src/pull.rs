@@ -13,6 +13,7 @@ use crate::state::ways::Way;
 use base::Memory;
 use engine::{Ctx, NOW, Outcome, Readable, Source, Tag};
 use std::io::{self, IoSliceMut};
+use std::time::Instant;
 use transports::registry::{Polled, RemoteMemory};
 
 /// Bytes of one slice. Reading a slice takes two system calls.
@@ -90,7 +91,8 @@ impl Core {
         }
     }
 
-    /// Reads the message that waits for a receive without an operation, if it is announced and short. `None`: nothing has changed.
+    /// Reads the message that waits for a receive without an operation, if it is announced and short. `None`: nothing has changed, but
+    /// that the front of the buffer may have been written, of a message that has to come another way.
     #[inline(never)]
     pub(crate) fn read_now(&mut self, from: (Ctx, Source, Tag), capacity: u64) -> Option<Outcome> {
         let message = self.session.engine.readable(from, capacity).filter(|message| message.size <= SMALL)?;
@@ -98,14 +100,16 @@ impl Core {
         let pair = peer.0 as usize;
         let remote = self.session.pair(pair).lane()?.lane.remote_memory()?;
         let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
-        let since = if polls { Some(self.pulls.ways.begin_reading(pair, size)?) } else { None };
-        let buffer = (NOW.0, 0, size as usize);
-        let read =
-            self.session.mem.with_slices_mut(buffer.0, buffer.1, buffer.2, 1, |ours| remote.read(&[(at, size)], ours));
+        if polls && !self.pulls.ways.is_reading_next(pair, size) {
+            return None;
+        }
+        let since = Instant::now();
+        let mem = &mut self.session.mem;
+        let read = mem.with_slices_mut(NOW.0, 0, size as usize, 1, |ours| remote.read(&[(at, size)], ours));
         if read.ok()? as u64 != size {
             return None;
         }
-        if since.is_some_and(|since| self.pulls.ways.note(pair, size, Way::Pull, since.elapsed())) {
+        if polls && self.pulls.ways.was_read(pair, size, since.elapsed()) {
             self.session.engine.set_read_sooner(peer, self.pulls.ways.sooner(pair));
         }
         self.session.count_read(size as usize);

@@ -1,6 +1,6 @@
 //! Servers and nodes that die, stop and come back: what a client notices of it.
 
-use crate::kit::{Cluster, Process, Remote, claim, is_there, open, post, record, url_of, wait_until};
+use crate::kit::{Cluster, Process, Remote, claim, is_member, is_there, open, post, record, url_of, wait_until};
 use naming::{Fate, Kind, LookupError, StoreError};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn the_death_of_a_node_loses_nothing() {
         println!("a claim after the death of node {node}: {} ms", begun.elapsed().as_millis());
         wait_until("a look-up", || open(&one.url).lookup(Kind::Job, "ocean").is_ok_and(|r| r.is_some()));
         cluster.nodes[node].start();
-        wait_until("its return", || std::net::TcpStream::connect(&cluster.nodes[node].place).is_ok());
+        wait_until("its return", || is_member(&cluster.nodes[node].place));
     }
     held.renew().unwrap_or_else(|e| panic!("{e} {}", cluster.last_words(0)));
 }

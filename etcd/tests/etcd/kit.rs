@@ -9,7 +9,7 @@ use naming::{Claim, Kind, Naming, Record, RenewError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -382,15 +382,26 @@ impl Cluster {
 
 /// Tells a node without TLS. Returns what it answers.
 pub fn post(place: &str, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(place).unwrap();
+    let answer = ask(place, path, body).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    answer
+}
+
+/// Whether this node answers as the cluster does: it knows who leads, and has all that most have. One that only listens may have begun anew.
+pub fn is_member(place: &str) -> bool {
+    ask(place, "/v3/kv/range", r#"{"key":"AA=="}"#).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+fn ask(place: &str, path: &str, body: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(place)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let length = body.len();
     let head =
         format!("POST {path} HTTP/1.1\r\nHost: {place}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    stream.write_all((head + body).as_bytes()).unwrap();
+    stream.write_all((head + body).as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 pub fn free_port() -> u16 {

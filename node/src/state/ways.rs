@@ -220,15 +220,19 @@ impl Ways {
         way
     }
 
-    /// If the next message of this length is to be read: it begins now, and [`Ways::note`] gets its time. `None`: nothing has changed.
-    pub(crate) fn begin_reading(&mut self, pair: usize, size: u64) -> Option<Instant> {
-        let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let kin = kin(sizes, class);
-        let mut chosen = sizes[class];
-        (chosen.choose(kin, size <= READ_UP_TO) == Way::Pull).then(|| {
-            sizes[class] = chosen;
-            Instant::now()
-        })
+    /// Whether the next message of this length is to be read. Nothing has changed.
+    pub(crate) fn is_reading_next(&self, pair: usize, size: u64) -> bool {
+        let Some(sizes) = self.pairs.get(&pair) else { return false };
+        let mut size_alone = sizes[class(size)];
+        size_alone.choose(kin(sizes, class(size)), size <= READ_UP_TO) == Way::Pull
+    }
+
+    /// Such a message was read, and took so long. Returns whether [`Ways::sooner`] may say something else of the pair now.
+    pub(crate) fn was_read(&mut self, pair: usize, size: u64, took: Duration) -> bool {
+        let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
+        let kin = kin(sizes, class(size));
+        sizes[class(size)].choose(kin, size <= READ_UP_TO);
+        self.note(pair, size, Way::Pull, took)
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
@@ -276,8 +280,8 @@ impl Ways {
         self.note(pair, size, way, since.elapsed()).then_some(pair)
     }
 
-    /// A message took so long. Returns whether [`Ways::sooner`] may say something else of the pair now.
-    pub(crate) fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
+    /// Returns whether that changes what is known.
+    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
         let (before, was_sooner) = (known.better, known.sooner);
@@ -339,6 +343,33 @@ mod tests {
                 let turned = (0..40 * RUN * AGAIN).position(|_| (0..8).all(|_| send(&mut ways, costs) == now));
                 assert!(turned.is_some(), "{better:?}, then {now:?}");
             }
+        }
+    }
+
+    /// One that is read at once counts like any other: the same ways are taken in the same order.
+    #[test]
+    fn what_is_read_at_once_counts_like_any_other() {
+        for costs in [[50, 90, 80], [90, 50, 80], [90, 80, 50]] {
+            let (mut general, mut at_once) = (Ways::default(), Ways::default());
+            let mut read = 0;
+            for n in 0..20_000u64 {
+                let was = at_once.pairs.get(&3).map(|sizes| sizes.map(|size| size.messages));
+                let is_next = at_once.is_reading_next(3, 1 << 20);
+                assert_eq!(
+                    at_once.pairs.get(&3).map(|sizes| sizes.map(|size| size.messages)),
+                    was,
+                    "nothing has changed"
+                );
+                let way = send(&mut general, costs);
+                assert_eq!(is_next, way == Way::Pull, "{n}");
+                if is_next {
+                    at_once.was_read(3, 1 << 20, Duration::from_micros(costs[1]));
+                    read += 1;
+                } else {
+                    assert_eq!(send(&mut at_once, costs), way, "{n}");
+                }
+            }
+            assert!(read > 100, "{read}");
         }
     }
 
