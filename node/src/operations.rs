@@ -102,13 +102,7 @@ impl Core {
         let op = self.session.engine.next_op();
         let capacity = self.register_buffer(op, data);
         self.session.engine.recv(&mut self.session.mem, op, ctx, source, tag, capacity);
-        self.session.settle();
-        if self.session.has_actions() {
-            self.act();
-            // That of another receive may have been the first.
-            self.pull_at_once();
-            self.sweep();
-        }
+        self.settle();
         op
     }
 

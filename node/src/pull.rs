@@ -43,14 +43,17 @@ pub(crate) fn pull_some<'a>(shared: &'a Shared, mut core: Guard<'a, Core>) -> (G
     if core.pulls.queue.is_empty() {
         return (core, false);
     }
-    if !core.pull_short()
-        && let Some(mut slice) = core.begin_pull()
-    {
-        core.session.engine.begin_read(slice.pull.op);
-        drop(core);
-        let read = slice.read();
-        core = shared.lock();
-        core.session.engine.end_read(slice.pull.op);
+    if let Some(mut slice) = core.begin_pull() {
+        let read = if slice.pull.size - slice.pull.done <= SMALL {
+            slice.read()
+        } else {
+            core.session.engine.begin_read(slice.pull.op);
+            drop(core);
+            let read = slice.read();
+            core = shared.lock();
+            core.session.engine.end_read(slice.pull.op);
+            read
+        };
         core.end_pull(slice, read);
     }
     (core, true)
@@ -132,18 +135,6 @@ impl Core {
             is_whole.then_some(data)
         });
         self.session.count_read(all);
-    }
-
-    /// Reads the transfer whose turn it is, if no more than a short slice of it is left. False: nothing has changed.
-    pub(crate) fn pull_short(&mut self) -> bool {
-        if self.pulls.queue.front().is_none_or(|pull| pull.size - pull.done > SMALL) {
-            return false;
-        }
-        if let Some(mut slice) = self.begin_pull() {
-            let read = slice.read();
-            self.end_pull(slice, read);
-        }
-        true
     }
 
     /// Takes the next transfer and prepares its next slice. `None`: its data is not wanted any more, or cannot be read.

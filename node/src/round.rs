@@ -101,20 +101,8 @@ impl Core {
         if self.session.has_actions() {
             self.act();
         }
-        if came {
-            self.pull_at_once();
-        }
         if came && self.forgotten() > 0 {
             self.sweep();
-        }
-    }
-
-    /// Reads the transfer whose turn it is if it is short, and tells its sender. One alone, so that other lanes have their turn.
-    #[inline]
-    pub(crate) fn pull_at_once(&mut self) {
-        if self.pull_short() {
-            self.session.leave_all();
-            self.settle();
         }
     }
 
