@@ -94,7 +94,7 @@ impl Engine {
         // So that there is nothing to be dropped.
         *body = Body::default();
         context.unexpected.discard(place);
-        let is_late = !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(op);
+        let is_late = self.is_late(peer, op);
         self.free_credit(peer, 0);
         self.say_read(peer, op, is_late);
         Some(Envelope { source, tag, size })

@@ -449,8 +449,7 @@ impl Engine {
                 self.spare.give(&mut data);
             }
             Body::Rts { size, pieces, .. } => {
-                let is_late =
-                    !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(sender_op);
+                let is_late = self.is_late(peer, sender_op);
                 self.take_announced(ctx, &met, size, pieces.into_iter(), is_late);
             }
             body @ Body::Noted(_) => {
@@ -498,8 +497,12 @@ impl Engine {
 
     #[inline(never)]
     pub(crate) fn say_done(&mut self, peer: PeerId, op: u64) {
-        let sooner = self.peers[peer.0 as usize].read_sooner;
-        self.say(peer, &Message::Done { op, sooner });
+        self.say_read(peer, op, false);
+    }
+
+    /// Whether an announced message that waited came before its receive, and could have come after it.
+    pub(crate) fn is_late(&mut self, peer: PeerId, op: u64) -> bool {
+        !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(op)
     }
 
     /// Receives a message whose RTS is here: reads its data, or asks for it.

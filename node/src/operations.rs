@@ -8,7 +8,7 @@ use crate::memory::Layout;
 use crate::state::Core;
 use crate::state::operations::Judging;
 use base::protocol::message::READ_FROM;
-use engine::{Ctx, Envelope, MessageId, Mode, OpId, Outcome, PeerId, Probe, Source, Tag};
+use engine::{Ctx, Envelope, MessageId, Mode, OpId, Outcome, Probe, Source, Tag};
 use session::{InterId, SentNow};
 use transports::registry::Polled;
 
@@ -232,7 +232,7 @@ impl Core {
         }
         let mut outcome = self.session.engine.finish(op)?;
         if let Some(pair) = self.pulls.ways.end(op) {
-            self.session.engine.set_read_sooner(PeerId(pair as u32), self.pulls.ways.sooner(pair));
+            self.note_sooner(pair);
         }
         if !self.operations.judging.is_empty() {
             outcome = self.judge_outcome(op, outcome);

@@ -11,7 +11,7 @@ use crate::state::Core;
 use crate::state::pulls::{Pull, Scratch};
 use crate::state::ways::Way;
 use base::Memory;
-use engine::{Ctx, NOW, Outcome, Readable, Source, Tag};
+use engine::{Ctx, NOW, Outcome, PeerId, Readable, Source, Tag};
 use std::io::{self, IoSliceMut};
 use std::time::Instant;
 use transports::registry::{Polled, RemoteMemory};
@@ -113,10 +113,15 @@ impl Core {
             return None;
         }
         if polls && self.pulls.ways.was_read(pair, size, since.elapsed()) {
-            self.session.engine.set_read_sooner(peer, self.pulls.ways.sooner(pair));
+            self.note_sooner(pair);
         }
         self.session.count_read(size as usize);
         self.session.engine.take_read(message).map(Outcome::Received)
+    }
+
+    /// Has the next DONE for this pair say what is read sooner, as it is known now.
+    pub(crate) fn note_sooner(&mut self, pair: usize) {
+        self.session.engine.set_read_sooner(PeerId(pair as u32), self.pulls.ways.sooner(pair));
     }
 
     /// Reads messages that meet no receive, so that their senders do not wait, as [`engine::Engine::buffer_unexpected`] says; under the lock, and so

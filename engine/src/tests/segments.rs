@@ -478,7 +478,6 @@ fn what_waits_is_read_without_an_operation() {
         let second = a.send(2, &data(50), Mode::Standard);
         let what = (b.ctx, Source::Rank(0), Tag::Is(2));
         if prompt {
-            a.engine.peers[a.peer.0 as usize].is_answering = true;
             b.engine.peers[b.peer.0 as usize].is_answering = true;
         }
         if !late {

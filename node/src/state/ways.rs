@@ -209,9 +209,7 @@ fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
 impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
-        let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let kin = kin(sizes, class);
-        let way = sizes[class].choose(kin, size <= READ_UP_TO);
+        let way = self.choose(pair, size);
         if self.timed.len() == TIMED {
             // Nobody has asked for its outcome.
             self.timed.pop_front();
@@ -229,10 +227,14 @@ impl Ways {
 
     /// Such a message was read, and took so long. Returns whether [`Ways::sooner`] may say something else of the pair now.
     pub(crate) fn was_read(&mut self, pair: usize, size: u64, took: Duration) -> bool {
-        let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
-        let kin = kin(sizes, class(size));
-        sizes[class(size)].choose(kin, size <= READ_UP_TO);
+        self.choose(pair, size);
         self.note(pair, size, Way::Pull, took)
+    }
+
+    fn choose(&mut self, pair: usize, size: u64) -> Way {
+        let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
+        let kin = kin(sizes, class);
+        sizes[class].choose(kin, size <= READ_UP_TO)
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
