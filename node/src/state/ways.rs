@@ -41,8 +41,10 @@ const TRIES: u32 = RUN;
 const SOONER: f32 = 0.75;
 /// A way is left only for one that takes this part of its time: to go over costs some time itself.
 const LEAVE: f32 = 0.85;
-/// The measured times that are kept of each way.
-const LAST: usize = 8;
+/// By so much the cost of a way rises at most with one message of the shortest size that is measured, and with any. A host takes its
+/// processors away for many messages in a row: what was measured meanwhile of one way would be compared with quiet times of the others.
+const RISE: f32 = 0.01;
+const LONG_RISE: f32 = 0.03;
 /// Of so many runs of messages one goes another way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
 /// times slower. The two others take turns.
 const AGAIN: u32 = 64;
@@ -59,30 +61,34 @@ const CLASSES: usize = 12;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
 
-/// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The second least of these counts: others may have
-/// waited for something else, and one may have been lucky.
+/// What was measured of one way: how often, the least two of the first times, and what it costs, in nanoseconds for a KiB. That is the second
+/// of these at first, since one may have been lucky. Later it follows what is faster soon, and what is slower slowly.
 #[derive(Clone, Copy)]
 struct Measured {
     times: u32,
-    last: [f32; LAST],
+    least: [f32; 2],
     cost: f32,
 }
 
 impl Default for Measured {
     fn default() -> Self {
-        Measured { times: 0, last: [f32::INFINITY; LAST], cost: f32::INFINITY }
+        Measured { times: 0, least: [f32::INFINITY; 2], cost: f32::INFINITY }
     }
 }
 
 impl Measured {
-    fn note(&mut self, cost: f32) {
-        self.last[self.times as usize % LAST] = cost;
-        self.times = self.times.wrapping_add(1).max(1);
-        let mut least = [f32::INFINITY; 2];
-        for &cost in &self.last {
-            least = [least[0].min(cost), least[1].min(least[0].max(cost))];
+    /// `rise`: the part by which the cost may rise.
+    fn note(&mut self, cost: f32, rise: f32) {
+        self.times = self.times.saturating_add(1);
+        if self.times <= TRIES {
+            let [least, second] = self.least;
+            self.least = [least.min(cost), second.min(least.max(cost))];
+            self.cost = self.least[1];
+        } else if cost >= self.cost {
+            self.cost = cost.min(self.cost * (1.0 + rise));
+        } else {
+            self.cost = if self.cost.is_finite() { (3.0 * self.cost + cost) / 4.0 } else { cost };
         }
-        self.cost = least[1];
     }
 }
 
@@ -103,8 +109,8 @@ struct Size {
 
 impl Size {
     /// A way was measured.
-    fn note(&mut self, way: Way, cost: f32) {
-        self.measured[way as usize].note(cost);
+    fn note(&mut self, way: Way, cost: f32, rise: f32) {
+        self.measured[way as usize].note(cost, rise);
         if self.untried().is_some() {
             return;
         }
@@ -200,6 +206,11 @@ fn class(size: u64) -> usize {
     (size.max(1).ilog2().saturating_sub(FIRST) as usize).min(CLASSES - 1)
 }
 
+/// The part by which the cost of a way may rise with one message of this size: longer ones take longer, and are fewer.
+fn rise(size: u64) -> f32 {
+    (RISE * size as f32 / READ_FROM as f32).clamp(RISE, LONG_RISE)
+}
+
 /// What is far better for sizes like this one, of which nothing is known.
 fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
     let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
@@ -243,7 +254,7 @@ impl Ways {
         timed.way = Way::Pull;
         let (pair, size) = (timed.pair, timed.size);
         if let Some(sizes) = self.pairs.get_mut(&pair) {
-            sizes[class(size)].note(Way::Both, f32::INFINITY);
+            sizes[class(size)].note(Way::Both, f32::INFINITY, rise(size));
         }
     }
 
@@ -288,7 +299,7 @@ impl Ways {
         let known = &mut sizes[class(size)];
         let (before, was_sooner) = (known.better, known.sooner);
         let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
-        known.note(way, cost);
+        known.note(way, cost, rise(size));
         if let Some(better) = known.better.filter(|better| before != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
             let [push, pull, both] = known.measured.map(|measured| 1024.0 / measured.cost);
@@ -381,6 +392,31 @@ mod tests {
         (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [90, 50, 60]));
         let both = (0..1000 * RUN).filter(|_| send(&mut ways, [90, 50, 45]) == Way::Both).count();
         assert!(both < 20 * RUN as usize, "{both}");
+    }
+
+    /// A host that takes a processor away does so for many messages, and the way in use alone is measured then.
+    #[test]
+    fn a_while_in_which_all_is_slow_changes_nothing() {
+        for (costs, better) in [([14, 7, 8], Way::Pull), ([15, 9, 7], Way::Both)] {
+            let mut ways = Ways::default();
+            let mut send = |costs: [u64; 3]| {
+                let way = ways.begin(3, OpId(1), READ_FROM);
+                ways.timed.clear();
+                ways.note(3, READ_FROM, way, Duration::from_micros(costs[way as usize]));
+                (way, ways.sooner(3))
+            };
+            (0..100 * RUN).for_each(|_| _ = send(costs));
+            for _ in 0..20 {
+                (0..3 * RUN).for_each(|_| assert_eq!(send(costs.map(|cost| 5 * cost)).1, 0b001, "{better:?}"));
+                let others = (0..100 * RUN).filter(|_| send(costs).0 != better).count();
+                assert!(others <= 4 * RUN as usize, "{better:?}: {others}");
+            }
+            // Where it stays slow, it is left.
+            let mut slow = costs;
+            slow[better as usize] *= 5;
+            let left = (0..1000 * RUN).filter(|_| send(slow).0 != better).count();
+            assert!(left > 900 * RUN as usize, "{better:?}: {left}");
+        }
     }
 
     #[test]
