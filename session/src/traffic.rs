@@ -208,7 +208,11 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
                     let fill = |at, to: &mut [u8]| to.copy_from_slice(&bytes[at..][..to.len()]);
                     if pair.path.send_now::<M>(&mut up.lane, bytes.len(), fill) {
-                        return self.mark(peer.0 as usize);
+                        let i = peer.0 as usize;
+                        if !up.lane.flush(&self.mem) || up.waiting != 0 || !self.is_written(i) {
+                            self.mark(i);
+                        }
+                        return;
                     }
                 }
                 pair.path.send(bytes);
@@ -447,7 +451,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     fn is_written(&self, i: usize) -> bool {
         let pair = &self.pairs[i];
         let has_tx = pair.lane().is_some_and(|up| pair.path.has_tx(up.generation));
-        !has_tx && pair.path.backlogged() == pair.backlogged
+        !has_tx && pair.leaving.is_empty() && pair.path.backlogged() == pair.backlogged
     }
 
     /// Does all that [`Session::write`] does where the body that was sent last is all that waits for the lane, and the lane takes it.
