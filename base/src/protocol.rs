@@ -667,6 +667,7 @@ pub mod shared {
         BOARD: usize, ["offset", "name", "what"];
         128 ASLEEP "u64, not 0 while the process sleeps";
         256 BITS_AT "64 bits: one for each lane on which something is; lanes may share one";
+        2048 LIVES "a robust mutex of the process's C library, which a thread of it holds until that or the process ends; its first 32 bits are a futex, from whose change others see that. 0: nothing is said";
         4096 DOORBELLS_END "the end";
     }
 

@@ -47,6 +47,12 @@ impl Core {
         self.find(local, remote).is_some_and(|i| self.polled_lane(i).is_some())
     }
 
+    /// Whether the remote process says over that lane that it lives, so that its memory is read and written at the least cost.
+    pub fn is_seen_alive(&self, local: ProcId, remote: ProcId) -> bool {
+        let memory = |i| self.polled_lane(i).and_then(|lane| lane.remote_memory());
+        self.find(local, remote).and_then(memory).is_some_and(|memory| memory.is_seen_alive())
+    }
+
     /// Whether the lane between two processes is polled directly, without the doorbell.
     pub fn is_direct(&self, local: ProcId, remote: ProcId) -> bool {
         self.find(local, remote).is_some_and(|i| self.polled.is_direct(i))

@@ -16,7 +16,7 @@ use std::io::{self, IoSliceMut};
 use std::time::Instant;
 use transports::registry::{Polled, RemoteMemory};
 
-/// Bytes of one slice. Reading a slice takes two system calls.
+/// Bytes of one slice.
 const SLICE: u64 = 1 << 20;
 /// A slice of at most this many bytes is read under the lock: that takes as long as to release it and come back.
 const SMALL: u64 = 64 << 10;
@@ -101,7 +101,7 @@ impl Core {
         let message = self.session.engine.readable(from, capacity).filter(|message| message.size <= SMALL)?;
         let Readable { peer, at, size, .. } = message;
         let pair = peer.0 as usize;
-        let remote = self.session.pair(pair).lane()?.lane.remote_memory()?;
+        let remote = self.session.pair(pair).lane()?.lane.remote_memory()?.clone();
         let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
         if polls && !self.pulls.ways.is_reading_next(pair, size) {
             return None;
@@ -128,8 +128,9 @@ impl Core {
     /// not too many.
     #[cold]
     pub(crate) fn buffer_unexpected(&mut self) {
-        let remotes: Vec<Option<RemoteMemory>> =
-            (0..self.session.pairs_made()).map(|i| self.session.pair(i).lane()?.lane.remote_memory()).collect();
+        let remotes: Vec<Option<RemoteMemory>> = (0..self.session.pairs_made())
+            .map(|i| self.session.pair(i).lane()?.lane.remote_memory().cloned())
+            .collect();
         let mut all = 0;
         self.session.engine.buffer_unexpected(|peer, pieces, size| {
             let remote = remotes.get(peer.0 as usize)?.as_ref()?;
@@ -151,7 +152,7 @@ impl Core {
         if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len as u64) {
             return None;
         }
-        let remote = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.remote_memory());
+        let remote = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.remote_memory()).cloned();
         let Some(remote) = remote else {
             self.session.engine.ask_for_rest(pull.op);
             return None;

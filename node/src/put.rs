@@ -65,7 +65,7 @@ impl Core {
     fn put_slice(&mut self, put: &Put) -> io::Result<Option<u64>> {
         let lane = self.session.pair(put.peer.0 as usize).lane().map(|up| &up.lane);
         let open = lane.filter(|lane| Lane::<Buffers>::is_open(*lane) != Some(false));
-        let remote = open.and_then(|lane| lane.remote_memory());
+        let remote = open.and_then(|lane| lane.remote_memory()).cloned();
         let Some(remote) = remote.filter(|_| self.session.engine.may_put(put.peer, put.op)) else { return Ok(None) };
         let len = (put.size - put.done).min(SLICE);
         let mut scratch = self.pulls.spare.take().unwrap_or_default();

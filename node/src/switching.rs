@@ -176,6 +176,7 @@ impl Core {
         self.registry.open_again(n, &env).map_err(|e| CannotUse::System(crate::StartError::from(e).to_string()))?;
         if let Some(polling) = self.registry.polling.take() {
             self.polled.polling = Some(polling);
+            self.watch.wake();
         }
         self.watch.set_listeners(&self.registry);
         self.session.set_transport(about.id, Ok(()));
@@ -244,6 +245,8 @@ impl Core {
             transport.listeners(&mut |_, fd| watch.unset(fd));
             if transport.doorbells().is_some() {
                 self.polled.polling = None;
+                // The background thread has them too.
+                self.watch.wake();
             }
         }
         self.registry.close_one(n);

@@ -6,12 +6,14 @@ use crate::lock::barrier;
 use crate::round::unlocked_work;
 use crate::shared::Shared;
 use crate::signal;
+use crate::state::Core;
 use session::TICK;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use transports::registry::Held;
 
 /// How long the thread rests at first while calling threads make progress. If one of them waits for long, each rest is
 /// twice as long as the one before.
@@ -36,7 +38,10 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Background> {
         let for_thread = shared.clone();
-        let thread = begin("mpi_connect", move || run(&for_thread))?;
+        let (says, hears) = mpsc::channel();
+        let thread = begin("mpi_connect", move || run(&for_thread, says))?;
+        // Lanes that are made before others could see that this process lives are never as fast as later ones.
+        let _ = hears.recv();
         Ok(Background { shared, thread: Some(thread) })
     }
 }
@@ -58,12 +63,16 @@ impl Drop for Background {
     }
 }
 
-fn run(shared: &Shared) {
+/// `begun` is dropped when others can see that this process lives, if they can at all.
+fn run(shared: &Shared, begun: mpsc::Sender<()>) {
     let mut seen = 0;
     let mut busy = false;
     let mut nap = NAP;
     let _ = shared.thread.set(std::thread::current());
     shared.core.never_for_this_thread();
+    let mut held = None;
+    hold(&shared.lock(), &mut held);
+    drop(begun);
     // Where MPI_Init could not ask the kernel, that takes milliseconds, which the first lanes need not wait for under the lock.
     base::fence::OF_PROCESSES.register();
     let (begun, mut is_prepared) = (Instant::now(), barrier::is_ready());
@@ -95,7 +104,7 @@ fn run(shared: &Shared) {
                 continue;
             }
             // A caller that only tests now and then leaves most of the work to this thread.
-            while may_go_on(shared) && round(shared) {}
+            while may_go_on(shared) && round(shared, &mut held) {}
             continue;
         }
         if !busy {
@@ -122,7 +131,19 @@ fn run(shared: &Shared) {
                 continue;
             }
         }
-        busy = round(shared);
+        busy = round(shared, &mut held);
+    }
+}
+
+/// Says in the doorbells that this process lives, until this thread ends. They may have been closed, and others opened.
+fn hold(core: &Core, held: &mut Option<Held>) {
+    match &core.polled.polling {
+        None => *held = None,
+        Some(polling) => {
+            if let Some(new) = polling.doorbells.hold() {
+                *held = Some(new);
+            }
+        }
     }
 }
 
@@ -132,8 +153,9 @@ fn may_go_on(shared: &Shared) -> bool {
 }
 
 /// Makes a round. False: it has found nothing.
-fn round(shared: &Shared) -> bool {
+fn round(shared: &Shared, held: &mut Option<Held>) -> bool {
     let mut core = shared.lock();
+    hold(&core, held);
     let found = core.round(Instant::now());
     let (core, worked) = unlocked_work(shared, core);
     let found = found || worked;

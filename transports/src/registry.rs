@@ -206,7 +206,7 @@ impl Registry {
     }
 }
 
-pub use shm::Doorbells;
+pub use shm::{Doorbells, Held};
 /// A lane that is polled: it has no descriptor that tells of frames.
 pub type Polled = shm::ShmLane;
 pub use crate::ip::{IfaceError, PortRange, choose as listen_addresses};
@@ -382,7 +382,7 @@ impl AnyLane {
     }
 
     /// The memory of the other side's process, if we can read it.
-    pub fn remote_memory(&self) -> Option<RemoteMemory> {
+    pub fn remote_memory(&self) -> Option<&RemoteMemory> {
         self.polled()?.remote_memory()
     }
 

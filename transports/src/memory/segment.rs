@@ -67,12 +67,13 @@ impl Segment {
     fn word(&self, at: usize) -> &AtomicU64 {
         // One comparison: what is no multiple of 8 has its lowest bits on top.
         assert!(at.rotate_right(WORD.trailing_zeros()) < self.words);
-        // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one.
+        // SAFETY: mapped as long as `self` lives, aligned, and a word is only ever touched as one; only a mutex of the C library is there in halves.
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }
 
+    /// Where these bytes are mapped.
     #[inline(always)]
-    fn bytes(&self, at: usize, len: usize) -> *mut u8 {
+    pub(crate) fn bytes(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at <= self.len && len <= self.len - at);
         // SAFETY: within the mapping.
         unsafe { self.at.as_ptr().add(at) }

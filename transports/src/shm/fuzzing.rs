@@ -55,7 +55,7 @@ impl Written {
         // Whom it wakes is not looked at.
         let eventfd = OwnedFd::from(std::fs::File::options().write(true).open("/dev/null")?);
         let theirs = Theirs {
-            doorbells: Segment::adopt(bells_fd, doorbells::BYTES)?,
+            doorbells: Segment::adopt(bells_fd, doorbells::BYTES)?.into(),
             eventfd,
             bit: 3,
             remote: None,

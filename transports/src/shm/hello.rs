@@ -3,6 +3,7 @@
 //! Used by both ends. Invariant: lengths are fixed; what comes from the other side is checked before it is used.
 
 use super::doorbells;
+use super::liveness::{Held, Liveness};
 use super::peek::{RemoteMemory, Token, own_token};
 use super::rights::Connection;
 use crate::memory::Segment;
@@ -16,6 +17,7 @@ use nix::sys::stat::{SFlag, fstat};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use trust::{GREETING, Progress};
 use wire::hello::{HELLO_ACK_LEN, HELLO_LEN};
 
@@ -50,51 +52,67 @@ pub(super) use base::protocol::shared::{READY, READY_READS};
 
 /// The doorbells of this process, which all its senders share: the doorbell bitmap, and the eventfd that wakes it.
 #[derive(Clone)]
-pub struct Doorbells(Arc<SharedDoorbells>);
+pub struct Doorbells {
+    memory: Arc<Segment>,
+    own: Arc<Own>,
+}
 
-struct SharedDoorbells {
-    doorbells: Segment,
-    doorbells_fd: OwnedFd,
-    eventfd: OwnedFd,
+/// What others do not see of them.
+struct Own {
+    /// Of the memory, and the eventfd.
+    fds: [OwnedFd; 2],
+    is_held: AtomicBool,
 }
 
 impl Doorbells {
     /// New doorbells. A sender writes to `eventfd` when a frame has come while we sleep.
     pub(crate) fn new(eventfd: BorrowedFd<'_>) -> io::Result<Doorbells> {
-        let (doorbells, doorbells_fd) = Segment::create(doorbells::BYTES)?;
-        Ok(Doorbells(Arc::new(SharedDoorbells { doorbells, doorbells_fd, eventfd: eventfd.try_clone_to_owned()? })))
+        let (memory, memory_fd) = Segment::create(doorbells::BYTES)?;
+        let own = Own { fds: [memory_fd, eventfd.try_clone_to_owned()?], is_held: AtomicBool::new(false) };
+        Ok(Doorbells { memory: Arc::new(memory), own: Arc::new(own) })
+    }
+
+    /// Says that this process lives, for as long as this thread keeps what is returned. It is asked for once: `None` later, or if that cannot
+    /// be said. The thread begins no other program.
+    pub fn hold(&self) -> Option<Held> {
+        let is_held = &self.own.is_held;
+        if is_held.load(Ordering::Relaxed) || is_held.swap(true, Ordering::Relaxed) {
+            None
+        } else {
+            Held::new(&self.memory)
+        }
     }
 
     /// Whether a bit is set: a lane that is not direct has input.
     #[inline]
     pub fn any(&self) -> bool {
-        doorbells::any(&self.0.doorbells)
+        doorbells::any(&*self.memory)
     }
 
     /// Clears all bits, and calls `f` with each that was set: lanes with this bit may have input.
     pub fn take(&self, f: impl FnMut(u32)) {
-        doorbells::take(&self.0.doorbells, f);
+        doorbells::take(&*self.memory, f);
     }
 
     /// Sets a bit of ours, as if a frame had come on a lane with this bit.
     pub fn set(&self, bit: u32) {
-        doorbells::set(&self.0.doorbells, bit);
+        doorbells::set(&*self.memory, bit);
     }
 
     /// Says that we are about to sleep: from now on, the first sender wakes us. All lanes have to be looked at once more before
     /// sleeping.
     pub fn arm(&self) {
-        doorbells::arm(&self.0.doorbells);
+        doorbells::arm(&*self.memory);
     }
 
     /// Whether a sender would wake us.
     #[cfg(test)]
     pub(crate) fn is_armed(&self) -> bool {
-        doorbells::is_armed(&self.0.doorbells)
+        doorbells::is_armed(&*self.memory)
     }
 
     pub(super) fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.0.doorbells_fd.as_fd(), self.0.eventfd.as_fd()]
+        self.own.fds.each_ref().map(AsFd::as_fd)
     }
 }
 
@@ -142,7 +160,7 @@ impl Tail {
 
 /// What the other side has sent of itself.
 pub(super) struct Theirs {
-    pub doorbells: Segment,
+    pub doorbells: Arc<Segment>,
     pub eventfd: OwnedFd,
     pub bit: u32,
     /// Its memory, if we can read it.
@@ -165,9 +183,11 @@ impl Theirs {
         // It may still be any that has no file, and writing to it must not block.
         fcntl(&eventfd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = connection.peer()?;
-        let remote = RemoteMemory::find(pid, tail.token);
+        let doorbells = Arc::new(Segment::adopt(doorbells, doorbells::BYTES)?);
+        let lives = Liveness::of(&doorbells);
+        let remote = RemoteMemory::find(pid, tail.token, lives);
         let fences = tail.fences && fence::takes_part();
-        Ok(Theirs { doorbells: Segment::adopt(doorbells, doorbells::BYTES)?, eventfd, bit: tail.bit, remote, fences })
+        Ok(Theirs { doorbells, eventfd, bit: tail.bit, remote, fences })
     }
 }
 

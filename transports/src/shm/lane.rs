@@ -184,12 +184,12 @@ impl ShmLane {
 
     /// Whether a thread of the other side polls its lanes. If all sleep, or the program works, it has to be woken.
     pub fn is_other_awake(&self) -> bool {
-        !doorbells::is_armed(&self.parts.theirs.doorbells)
+        !doorbells::is_armed(&*self.parts.theirs.doorbells)
     }
 
     /// The memory of the other side's process, if we can read it.
-    pub(crate) fn remote_memory(&self) -> Option<RemoteMemory> {
-        self.parts.theirs.remote
+    pub fn remote_memory(&self) -> Option<&RemoteMemory> {
+        self.parts.theirs.remote.as_ref()
     }
 
     fn reads(&self) -> bool {
@@ -294,7 +294,7 @@ impl ShmLane {
     #[inline]
     fn ring(&self) {
         let theirs = &self.parts.theirs;
-        if doorbells::ring(&theirs.doorbells, theirs.bit, &self.parts.memory, self.out.direct, theirs.fences) {
+        if doorbells::ring(&*theirs.doorbells, theirs.bit, &self.parts.memory, self.out.direct, theirs.fences) {
             // A full counter means that the other side is awake, and any other error that it has ended.
             let _ = nix::unistd::write(&theirs.eventfd, &1u64.to_ne_bytes());
         }

@@ -8,7 +8,7 @@
 //!
 //! `ring`, `payload`, `distance` and `doorbells` are the algorithms; `rights` are
 //! local connections that carry descriptors; `hello`, `dial` and `accept` are the handshake; `peek` reads the other side's
-//! memory. A killed process leaves nothing behind, since neither the memory nor the socket has a name in a file system.
+//! memory, and `liveness` says whether that was its memory. A killed process leaves nothing behind, since neither the memory nor the socket has a name in a file system.
 
 mod accept;
 mod dial;
@@ -20,6 +20,7 @@ mod hello;
 #[cfg(test)]
 mod killed;
 mod lane;
+mod liveness;
 #[cfg(test)]
 mod model;
 mod open;
@@ -35,6 +36,7 @@ mod tests;
 pub(crate) use doorbells::BITS;
 pub use hello::Doorbells;
 pub(crate) use lane::ShmLane;
+pub use liveness::Held;
 pub use open::Polling;
 pub(crate) use open::{ABOUT, Settings, open};
 pub use peek::RemoteMemory;
