@@ -8,7 +8,7 @@ use base::ident::random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use transports::control::sleep;
+use transports::control::{ControlStream, sleep};
 use transports::registry::{Heard, Unheard, command};
 use trust::Trust;
 use wire::Contact;
@@ -177,15 +177,22 @@ impl<'a> Client<'a> {
             }
         };
         *refused = None;
+        self.begin(stream, is_over)
+    }
+
+    /// Asks for files over a connection that was proved.
+    fn begin<'b>(&self, stream: ControlStream, is_over: &'b dyn Fn() -> bool) -> Result<Line<'b>, Error> {
+        let failed = |kind, text: String| Err(Error { kind, side: Side::There, text });
+        let (limit, job) = (TO_DIAL.min(self.limit), self.way.job());
         let request = Request {
             id: random(),
             serial: 0,
-            limit: TO_DIAL.as_millis() as u32,
+            limit: limit.as_millis() as u32,
             to: self.way.addressee(),
             command: Command::Files,
             members: Vec::new(),
         };
-        let mut line = Line::new(stream, is_over, TO_DIAL);
+        let mut line = Line::new(stream, is_over, limit);
         line.say(&request.encode())?;
         match Answer::decode(line.hear()?) {
             Ok(Answer::Outcomes { .. }) => {
@@ -198,5 +205,47 @@ impl<'a> Client<'a> {
                 failed(Kind::Refused, format!("'{job}' is of another release, which has no files for others"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Anyone;
+
+    impl Way for Anyone {
+        fn job(&self) -> &str {
+            "air"
+        }
+
+        fn contact(&self) -> Option<Contact> {
+            None
+        }
+
+        fn addressee(&self) -> Addressee {
+            Addressee::Named("air".into())
+        }
+
+        fn trust(&self) -> Arc<Trust> {
+            unreachable!("the connection was proved")
+        }
+
+        fn host(&self) -> [u8; 16] {
+            [0; 16]
+        }
+    }
+
+    /// As one that is stopped at that moment.
+    #[test]
+    fn who_proves_itself_and_then_is_silent_is_waited_for_no_longer_than_the_limit() {
+        let [_silent, here] = ControlStream::pair().unwrap();
+        let (moved, limit) = (AtomicU64::new(0), Duration::from_millis(50));
+        let client = Client::new(&Anyone, limit, &moved);
+        let begun = Instant::now();
+        let is_over = || false;
+        let failed = client.begin(here, &is_over).err().expect("nothing was answered");
+        assert!(failed.kind.may_pass());
+        assert!(begun.elapsed() < TO_DIAL / 2, "{:?}", begun.elapsed());
     }
 }
