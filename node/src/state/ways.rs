@@ -41,6 +41,8 @@ const TRIES: u32 = RUN;
 const SOONER: f32 = 0.75;
 /// A way is left only for one that takes this part of its time: to go over costs some time itself.
 const LEAVE: f32 = 0.85;
+/// The measured times that are kept of each way.
+const LAST: usize = 8;
 /// By so much the cost of a way rises at most with one message of the shortest size that is measured, and with any. A host takes its
 /// processors away for many messages in a row: what was measured meanwhile of one way would be compared with quiet times of the others.
 const RISE: f32 = 0.01;
@@ -61,34 +63,31 @@ const CLASSES: usize = 12;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
 
-/// What was measured of one way: how often, the least two of the first times, and what it costs, in nanoseconds for a KiB. That is the second
-/// of these at first, since one may have been lucky. Later it follows what is faster soon, and what is slower slowly.
+/// What was measured of one way: how often, and the nanoseconds of a KiB of the last messages. The second least of these counts: others may have
+/// waited for something else, and one may have been lucky. It counts at once where that is less than before, and what is more counts slowly.
 #[derive(Clone, Copy)]
 struct Measured {
     times: u32,
-    least: [f32; 2],
+    last: [f32; LAST],
     cost: f32,
 }
 
 impl Default for Measured {
     fn default() -> Self {
-        Measured { times: 0, least: [f32::INFINITY; 2], cost: f32::INFINITY }
+        Measured { times: 0, last: [f32::INFINITY; LAST], cost: f32::INFINITY }
     }
 }
 
 impl Measured {
     /// `rise`: the part by which the cost may rise.
     fn note(&mut self, cost: f32, rise: f32) {
-        self.times = self.times.saturating_add(1);
-        if self.times <= TRIES {
-            let [least, second] = self.least;
-            self.least = [least.min(cost), second.min(least.max(cost))];
-            self.cost = self.least[1];
-        } else if cost >= self.cost {
-            self.cost = cost.min(self.cost * (1.0 + rise));
-        } else {
-            self.cost = if self.cost.is_finite() { (3.0 * self.cost + cost) / 4.0 } else { cost };
+        self.last[self.times as usize % LAST] = cost;
+        self.times = self.times.wrapping_add(1).max(1);
+        let mut least = [f32::INFINITY; 2];
+        for &cost in &self.last {
+            least = [least[0].min(cost), least[1].min(least[0].max(cost))];
         }
+        self.cost = least[1].min(self.cost * (1.0 + rise));
     }
 }
 
