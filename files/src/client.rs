@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever waits for the other side goes on for as long as it lives and something moves now and then.
 
-use crate::error::{Error, Kind, Side};
+use crate::error::{Error, Kind};
 use crate::line::Line;
 use base::ident::random;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl<'a> Client<'a> {
             let still = Duration::from_millis(self.elapsed() - self.last.load(Ordering::Relaxed));
             if still >= self.limit && !self.way.is_held() {
                 let text = format!("nothing has moved for {} s: {e}", still.as_secs());
-                return Err(Error { kind: Kind::TimedOut, side: Side::There, text });
+                return Err(Error::there(Kind::TimedOut, text));
             }
             self.rest(rest);
             rest = (2 * rest).min(LONGEST_REST);
@@ -149,31 +149,30 @@ impl<'a> Client<'a> {
 
     fn gone(&self) -> Error {
         let text = format!("the process of '{}' that serves files has ended", self.way.job());
-        Error { kind: Kind::Gone, side: Side::There, text }
+        Error::there(Kind::Gone, text)
     }
 
     /// A connection. `refused`: since when nobody listens.
     fn dial<'b>(&self, is_over: &'b dyn Fn() -> bool, refused: &mut Option<Instant>) -> Result<Line<'b>, Error> {
-        let failed = |kind, text: String| Err(Error { kind, side: Side::There, text });
         let contact = self.way.contact().ok_or_else(|| self.gone())?;
         let (until, job) = (Instant::now() + TO_DIAL.min(self.limit), self.way.job());
         let mut dial = command(&contact, self.way.host(), &self.way.trust());
         let stream = loop {
             if is_over() || Instant::now() >= until {
-                return failed(Kind::Broken, format!("'{job}' does not answer"));
+                return Err(Error::there(Kind::Broken, format!("'{job}' does not answer")));
             }
             match dial.step() {
                 Heard::Proved(stream) => break stream,
                 Heard::NotYet => dial.awaited().into_iter().for_each(|awaited| sleep(&mut [awaited], SLICE)),
                 Heard::Unheard(why) if why.is_dead() => {
                     refused.get_or_insert_with(Instant::now);
-                    return failed(Kind::Broken, format!("'{job}': {why}"));
+                    return Err(Error::there(Kind::Broken, format!("'{job}': {why}")));
                 }
                 Heard::Unheard(why @ Unheard::Unreachable(_)) => {
                     *refused = None;
-                    return failed(Kind::Broken, format!("'{job}': {why}"));
+                    return Err(Error::there(Kind::Broken, format!("'{job}': {why}")));
                 }
-                Heard::Unheard(why) => return failed(Kind::Refused, format!("'{job}': {why}")),
+                Heard::Unheard(why) => return Err(Error::there(Kind::Refused, format!("'{job}': {why}"))),
             }
         };
         *refused = None;
@@ -182,7 +181,6 @@ impl<'a> Client<'a> {
 
     /// Asks for files over a connection that was proved.
     fn begin<'b>(&self, stream: ControlStream, is_over: &'b dyn Fn() -> bool) -> Result<Line<'b>, Error> {
-        let failed = |kind, text: String| Err(Error { kind, side: Side::There, text });
         let (limit, job) = (TO_DIAL.min(self.limit), self.way.job());
         let request = Request {
             id: random(),
@@ -200,10 +198,11 @@ impl<'a> Client<'a> {
                 Ok(line)
             }
             Ok(Answer::NoSuchJob) => Err(self.gone()),
-            Ok(Answer::Busy) => failed(Kind::Busy, format!("'{job}' is busy")),
-            Ok(Answer::Malformed) | Err(_) => {
-                failed(Kind::Refused, format!("'{job}' is of another release, which has no files for others"))
-            }
+            Ok(Answer::Busy) => Err(Error::there(Kind::Busy, format!("'{job}' is busy"))),
+            Ok(Answer::Malformed) | Err(_) => Err(Error::there(
+                Kind::Refused,
+                format!("'{job}' is of another release, which has no files for others"),
+            )),
         }
     }
 }

@@ -106,6 +106,11 @@ impl Error {
         Error { kind, side: Side::Here, text: text.into() }
     }
 
+    /// An error of the other side, or of the way there.
+    pub(crate) fn there(kind: Kind, text: impl Into<String>) -> Error {
+        Error { kind, side: Side::There, text: text.into() }
+    }
+
     /// What the system has said of a file here.
     pub fn of(e: &io::Error, what: impl fmt::Display) -> Error {
         let kind = match Errno::from_raw(e.raw_os_error().unwrap_or(0)) {
@@ -135,12 +140,12 @@ impl Error {
     /// The connection broke.
     pub(crate) fn broken(e: &io::Error) -> Error {
         let kind = if e.kind() == io::ErrorKind::InvalidData { Kind::Damaged } else { Kind::Broken };
-        Error { kind, side: Side::There, text: format!("the connection broke: {e}") }
+        Error::there(kind, format!("the connection broke: {e}"))
     }
 
     /// The other side says what it must not.
     pub(crate) fn unexpected() -> Error {
-        Error { kind: Kind::Malformed, side: Side::There, text: "what was answered has no meaning here".into() }
+        Error::there(Kind::Malformed, "what was answered has no meaning here")
     }
 }
 

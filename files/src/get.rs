@@ -1,7 +1,7 @@
 //! Fetches a share of a file.
 
 use crate::client::Client;
-use crate::error::{Error, Kind, Side};
+use crate::error::{Error, Kind};
 use crate::line::Line;
 use crate::message::{Answer, Ask, Chunk, chunks, length};
 use crate::part::Part;
@@ -69,8 +69,7 @@ fn hear(
     written: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     if !read(line, path)?.is_same(found) {
-        let text = "the file has changed since its transfer began".into();
-        return Err(Error { kind: Kind::Changed, side: Side::There, text });
+        return Err(Error::there(Kind::Changed, "the file has changed since its transfer began"));
     }
     line.ask(&Ask::Send { first: share.first, step: share.step })?;
     for index in share.chunks(chunks(found.size)) {
@@ -83,8 +82,7 @@ fn hear(
             return Err(Error::unexpected());
         }
         if !chunk.is_good {
-            let text = "a chunk came damaged".into();
-            return Err(Error { kind: Kind::Damaged, side: Side::There, text });
+            return Err(Error::there(Kind::Damaged, "a chunk came damaged"));
         }
         while let Some(index) = if writer.is_full() { writer.wait() } else { writer.written() }? {
             written(index);

@@ -2,7 +2,7 @@
 //!
 //! Invariants: decoding is strict and takes memory for bytes that are there; chunks are read where they lie.
 
-use crate::error::{Error, Kind, Side};
+use crate::error::{Error, Kind};
 use crate::part::Token;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::files::{self as numbers, CHUNK_BYTES, MAX_PATH, MAX_TEXT, chunk};
@@ -202,7 +202,7 @@ impl Answer {
     /// The answer to what was asked, if it is no failure.
     pub(crate) fn good(self) -> Result<Answer, Error> {
         match self {
-            Answer::Failed(kind, text) => Err(Error { kind, side: Side::There, text }),
+            Answer::Failed(kind, text) => Err(Error::there(kind, text)),
             answer => Ok(answer),
         }
     }

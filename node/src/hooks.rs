@@ -49,8 +49,7 @@ impl Core {
 
     /// Whether the remote process says over that lane that it lives, so that its memory is read and written at the least cost.
     pub fn is_seen_alive(&self, local: ProcId, remote: ProcId) -> bool {
-        let memory = |i| self.polled_lane(i).and_then(|lane| lane.remote_memory());
-        self.find(local, remote).and_then(memory).is_some_and(|memory| memory.is_seen_alive())
+        self.find(local, remote).and_then(|i| self.remote_memory(i)).is_some_and(|memory| memory.is_seen_alive())
     }
 
     /// Whether the lane between two processes is polled directly, without the doorbell.

@@ -101,7 +101,7 @@ impl Core {
         let message = self.session.engine.readable(from, capacity).filter(|message| message.size <= SMALL)?;
         let Readable { peer, at, size, .. } = message;
         let pair = peer.0 as usize;
-        let remote = self.session.pair(pair).lane()?.lane.remote_memory()?.clone();
+        let remote = self.remote_memory(pair)?.clone();
         let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
         if polls && !self.pulls.ways.is_reading_next(pair, size) {
             return None;
@@ -119,6 +119,11 @@ impl Core {
         self.session.engine.take_read(message).map(Outcome::Received)
     }
 
+    /// The memory of a pair's remote process, if its lane says that it can be read.
+    pub(crate) fn remote_memory(&self, pair: usize) -> Option<&RemoteMemory> {
+        self.session.pair(pair).lane()?.lane.remote_memory()
+    }
+
     /// Has the next DONE for this pair say what is read sooner, as it is known now.
     pub(crate) fn note_sooner(&mut self, pair: usize) {
         self.session.engine.set_read_sooner(PeerId(pair as u32), self.pulls.ways.sooner(pair));
@@ -128,9 +133,7 @@ impl Core {
     /// not too many.
     #[cold]
     pub(crate) fn buffer_unexpected(&mut self) {
-        let remotes: Vec<Option<RemoteMemory>> = (0..self.session.pairs_made())
-            .map(|i| self.session.pair(i).lane()?.lane.remote_memory().cloned())
-            .collect();
+        let remotes: Vec<_> = (0..self.session.pairs_made()).map(|i| self.remote_memory(i).cloned()).collect();
         let mut all = 0;
         self.session.engine.buffer_unexpected(|peer, pieces, size| {
             let remote = remotes.get(peer.0 as usize)?.as_ref()?;
@@ -152,8 +155,7 @@ impl Core {
         if !self.session.engine.bulk_wanted(pull.peer, pull.op.0, pull.done, len as u64) {
             return None;
         }
-        let remote = self.session.pair(pull.peer.0 as usize).lane().and_then(|up| up.lane.remote_memory()).cloned();
-        let Some(remote) = remote else {
+        let Some(remote) = self.remote_memory(pull.peer.0 as usize).cloned() else {
             self.session.engine.ask_for_rest(pull.op);
             return None;
         };

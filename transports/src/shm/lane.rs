@@ -188,7 +188,7 @@ impl ShmLane {
     }
 
     /// The memory of the other side's process, if we can read it.
-    pub fn remote_memory(&self) -> Option<&RemoteMemory> {
+    pub(crate) fn remote_memory(&self) -> Option<&RemoteMemory> {
         self.parts.theirs.remote.as_ref()
     }
 
