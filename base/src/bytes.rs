@@ -6,43 +6,48 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Appends fields to a byte vector, in little-endian order.
+/// Appends fields to what grows by bytes, in little-endian order.
 pub trait Put {
+    /// Appends these bytes alone.
+    fn put_raw(&mut self, v: &[u8]);
     /// Appends one byte.
-    fn put_u8(&mut self, v: u8);
+    #[inline(always)]
+    fn put_u8(&mut self, v: u8) {
+        self.put_raw(&[v]);
+    }
     /// Appends two bytes.
-    fn put_u16(&mut self, v: u16);
+    #[inline(always)]
+    fn put_u16(&mut self, v: u16) {
+        self.put_raw(&v.to_le_bytes());
+    }
     /// Appends four bytes.
-    fn put_u32(&mut self, v: u32);
+    #[inline(always)]
+    fn put_u32(&mut self, v: u32) {
+        self.put_raw(&v.to_le_bytes());
+    }
     /// Appends eight bytes, in two's complement.
-    fn put_i64(&mut self, v: i64);
+    #[inline(always)]
+    fn put_i64(&mut self, v: i64) {
+        self.put_raw(&v.to_le_bytes());
+    }
     /// Appends eight bytes.
-    fn put_u64(&mut self, v: u64);
+    #[inline(always)]
+    fn put_u64(&mut self, v: u64) {
+        self.put_raw(&v.to_le_bytes());
+    }
     /// Appends the length of `v` as a `u32`, then `v`.
     ///
     /// # Panics
     /// If `v` has 4 GiB or more.
-    fn put_bytes(&mut self, v: &[u8]);
+    fn put_bytes(&mut self, v: &[u8]) {
+        self.put_u32(u32::try_from(v.len()).expect("a record's field is under 4 GiB"));
+        self.put_raw(v);
+    }
 }
 
 impl Put for Vec<u8> {
-    fn put_u8(&mut self, v: u8) {
-        self.push(v);
-    }
-    fn put_u16(&mut self, v: u16) {
-        self.extend_from_slice(&v.to_le_bytes());
-    }
-    fn put_u32(&mut self, v: u32) {
-        self.extend_from_slice(&v.to_le_bytes());
-    }
-    fn put_i64(&mut self, v: i64) {
-        self.extend_from_slice(&v.to_le_bytes());
-    }
-    fn put_u64(&mut self, v: u64) {
-        self.extend_from_slice(&v.to_le_bytes());
-    }
-    fn put_bytes(&mut self, v: &[u8]) {
-        self.put_u32(u32::try_from(v.len()).expect("a record's field is under 4 GiB"));
+    #[inline(always)]
+    fn put_raw(&mut self, v: &[u8]) {
         self.extend_from_slice(v);
     }
 }

@@ -52,7 +52,7 @@ pub use kept::{CutOf, Kept, Limits, Line, Resume, Wildcards};
 pub use members::Members;
 pub use now::Readable;
 pub use types::*;
-pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD};
+pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD, Short};
 
 use arrived::{Arrived, Body};
 use base::bytes::Malformed;

@@ -9,6 +9,7 @@
 use crate::arrived::{Arrived, Body};
 use crate::matching::Place;
 use crate::state::{Now, NowState};
+use crate::wire::Short;
 use crate::{Ctx, Engine, Envelope, NOW, Outcome, PeerId, Source, Tag};
 
 /// An announced message that waits, and its data in its sender's memory.
@@ -85,9 +86,9 @@ impl Engine {
         })
     }
 
-    /// Such a message is received: our caller has read it since [`Engine::readable`], and has done nothing else with the engine.
-    /// `None`: nothing has changed, since it is not there.
-    pub fn take_read(&mut self, message: Readable) -> Option<Envelope> {
+    /// Such a message is received: our caller has read it since [`Engine::readable`], and has done nothing else with the engine. It sends
+    /// the DONE to the peer. `None`: nothing has changed, since it is not there.
+    pub fn take_read(&mut self, message: Readable) -> Option<(Envelope, Short)> {
         let Readable { peer, size, ctx, place, .. } = message;
         let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;
         let &mut Arrived { source, tag, op, ref mut body, .. } = context.unexpected.at(place)?;
@@ -96,8 +97,8 @@ impl Engine {
         context.unexpected.discard(place);
         let is_late = self.is_late(peer, op);
         self.free_credit(peer, 0);
-        self.say_read(peer, op, is_late);
-        Some(Envelope { source, tag, size })
+        let done = Short::new(&self.done(peer, op, is_late));
+        Some((Envelope { source, tag, size }, done))
     }
 
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what

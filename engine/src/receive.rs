@@ -636,8 +636,15 @@ impl Engine {
 
     /// Tells the sender of an announced message that its data is here.
     pub(crate) fn say_read(&mut self, peer: PeerId, op: u64, is_late: bool) {
+        let done = self.done(peer, op, is_late);
+        self.say(peer, &done);
+    }
+
+    /// The DONE that tells the sender so.
+    #[inline]
+    pub(crate) fn done(&self, peer: PeerId, op: u64, is_late: bool) -> Message<'static> {
         let sooner = if is_late { CAME_EARLY } else { self.peers[peer.0 as usize].read_sooner };
-        self.say(peer, &Message::Done { op, sooner });
+        Message::Done { op, sooner }
     }
 
     /// Whether these packed bytes are in the buffer of a receive (MPI_Parrived). True if the receive is over, even if

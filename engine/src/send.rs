@@ -5,7 +5,7 @@ use crate::announce::Announce;
 use crate::intervals::Intervals;
 use crate::parts::Parts;
 use crate::state::{Hold, More, Op, Sending, State, To};
-use crate::wire::{EagerHead, Head, MAX_NOTE, MOST_DESCRIBED, Message, Pieces};
+use crate::wire::{EagerHead, Head, MAX_NOTE, MOST_DESCRIBED, Message, Pieces, Short};
 use crate::{Ctx, Engine, Fault, Mode, OpId, Outcome, Output, PeerId, Source};
 use base::Memory;
 use base::bytes::Malformed;
@@ -95,10 +95,8 @@ impl Engine {
     pub fn start_eager(&mut self, ctx: Ctx, dest: u32, tag: i64, size: u64, mode: Mode) -> Option<(PeerId, EagerHead)> {
         let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
         let peer = context.members.get(dest)?;
-        // It must not overtake outputs that were not fetched yet, or sends that wait.
         let p = &mut self.peers[peer.0 as usize];
-        let free = self.out.is_empty() && p.hold.is_free() && p.waiting.is_empty();
-        if mode != Mode::Standard || !free || size > self.cfg.eager_max + p.more_eager || !p.spending.has_room(size) {
+        if mode != Mode::Standard || !p.is_free(&self.out) || !p.may_go_eager(&self.cfg, size) {
             return None;
         }
         if size >= READ_FROM {
@@ -113,6 +111,40 @@ impl Engine {
         self.peers[peer.0 as usize].spending.spend(size);
         // No message ever names this operation.
         Some((peer, EagerHead::new(false, Head { tag, source: context.rank, context: context.context, op: 0 })))
+    }
+
+    /// Starts a send of `size` bytes that lie at `at` in one piece, if it is announced and its RTS can leave at once. In all else it is as after
+    /// [`Engine::send`].
+    ///
+    /// The caller sends the RTS to the peer, before any further output of the engine. `None` means that nothing has changed, and that the
+    /// caller has to use [`Engine::send`].
+    #[inline(always)]
+    pub fn start_announced(
+        &mut self,
+        op: OpId,
+        (ctx, dest, tag): (Ctx, u32, i64),
+        (at, size): (u64, u64),
+        mode: Mode,
+    ) -> Option<(PeerId, Short)> {
+        let context = self.contexts.get(ctx.0 as usize)?.as_ref()?;
+        let peer = context.members.get(dest)?;
+        let p = &mut self.peers[peer.0 as usize];
+        let may = p.may_go_eager(&self.cfg, size);
+        let is_announced = size > 0 && if may { p.is_announced(size) } else { p.max_segments > 0 };
+        if !is_announced || !p.is_free(&self.out) || !p.spending.has_envelope() || self.tracking.is_some() {
+            return None;
+        }
+        if matches!(mode, Mode::Partitioned(_)) || self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
+            return None;
+        }
+        let sync = mode != Mode::Standard;
+        let to = To { peer, ctx, tag, size, sync, described: true, is_put: false };
+        self.ops.set(op.0, || State::Announced(to))?;
+        self.peers[peer.0 as usize].leaves(size, false);
+        let head = Head { tag, source: context.rank, context: context.context, op: op.0 };
+        let piece = Pieces::encode_one((at, size));
+        let (pieces, may_buffer) = (Pieces::new(&piece), may && !sync);
+        Some((peer, Short::new(&Message::Rts { head, size, note: &[], pieces, may_buffer })))
     }
 
     /// The number of a send that is complete: its message is sent from a copy, as an operation of its own.
@@ -183,7 +215,7 @@ impl Engine {
             let head = Head { tag: to.tag, source: context.rank, context: context.context, op: id };
             let parted = more.as_ref().is_some_and(|more| more.parts.is_some());
             let note = more.as_ref().map_or(Vec::new(), |more| more.note.clone());
-            let may = to.size <= self.cfg.eager_max + p.more_eager && !parted && p.spending.has_room(to.size);
+            let may = !parted && p.may_go_eager(&self.cfg, to.size);
             let mut pieces = std::mem::take(&mut self.spare.described);
             pieces.clear();
             // Where checkpoints are made it goes eager, so that the receiver's image or log has its data.
@@ -192,8 +224,7 @@ impl Engine {
             }
             // Only where its data lies can it be read.
             let eager = may && pieces.is_empty();
-            p.announce.count(to.size);
-            p.spending.spend(if eager { to.size } else { 0 });
+            p.leaves(to.size, eager);
             if eager {
                 let head = EagerHead::new(to.sync, head);
                 let mut bytes = if note.is_empty() {
@@ -206,7 +237,6 @@ impl Engine {
                 }
                 self.out.push_back(Output::Message { peer, bytes });
             } else {
-                p.announced.0 += to.size;
                 to.described = !pieces.is_empty();
                 let may_buffer = may && to.described && !to.sync;
                 self.say(

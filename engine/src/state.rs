@@ -12,7 +12,7 @@ use crate::matching::{Posted, Unexpected, fits};
 use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
-use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, PeerId, Source, Tag};
+use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, Output, PeerId, Source, Tag};
 use base::{Memory, Sorted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -137,6 +137,26 @@ impl Peer {
     #[inline]
     pub fn is_announced(&self, bytes: u64) -> bool {
         self.polls && self.max_segments > 0 && self.announce.is_due(bytes)
+    }
+
+    /// Whether what is sent now overtakes neither outputs that were not fetched yet, nor sends that wait.
+    #[inline(always)]
+    pub fn is_free(&self, out: &VecDeque<Output>) -> bool {
+        out.is_empty() && self.hold.is_free() && self.waiting.is_empty()
+    }
+
+    /// Whether a message of this length is short enough for EAGER, and there is credit for it.
+    #[inline]
+    pub fn may_go_eager(&self, cfg: &Config, bytes: u64) -> bool {
+        bytes <= cfg.eager_max + self.more_eager && self.spending.has_room(bytes)
+    }
+
+    /// An envelope leaves: of an eager message, or of one that is announced.
+    #[inline]
+    pub fn leaves(&mut self, bytes: u64, eager: bool) {
+        self.announce.count(bytes);
+        self.spending.spend(if eager { bytes } else { 0 });
+        self.announced.0 += if eager { 0 } else { bytes };
     }
 }
 

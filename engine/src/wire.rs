@@ -58,11 +58,17 @@ impl<'a> Pieces<'a> {
     }
 
     /// Appends the pieces as they are on the wire.
-    pub fn encode(pieces: impl Iterator<Item = (u64, u64)>, out: &mut Vec<u8>) {
-        for (at, len) in pieces {
-            out.put_u64(at);
-            out.put_u64(len);
-        }
+    pub fn encode(pieces: impl Iterator<Item = (u64, u64)>, out: &mut impl Put) {
+        pieces.for_each(|piece| out.put_raw(&Pieces::encode_one(piece)));
+    }
+
+    /// One piece as it is on the wire.
+    #[inline(always)]
+    pub fn encode_one((at, len): (u64, u64)) -> [u8; PIECE] {
+        let mut out = [0; PIECE];
+        out[..PIECE / 2].copy_from_slice(&at.to_le_bytes());
+        out[PIECE / 2..].copy_from_slice(&len.to_le_bytes());
+        out
     }
 
     pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
@@ -162,16 +168,60 @@ impl EagerHead {
     /// As [`EagerHead::with_room`], with a note behind the head.
     pub(crate) fn noted(&self, note: &[u8], size: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + 2 + note.len() + size);
-        out.extend_from_slice(&self.bytes());
-        out[at::FLAGS] |= NOTED;
-        put_note(&mut out, note);
+        self.put_noted(note, &mut out);
         out
+    }
+
+    fn put_noted(&self, note: &[u8], out: &mut impl Put) {
+        out.put_raw(&self.head.encode(EAGER, self.flags | NOTED));
+        put_note(out, note);
     }
 }
 
-fn put_note(out: &mut Vec<u8>, note: &[u8]) {
+fn put_note(out: &mut impl Put, note: &[u8]) {
     out.put_u16(note.len() as u16);
-    out.extend_from_slice(note);
+    out.put_raw(note);
+}
+
+/// A message of at most [`Short::MOST`] bytes, in place.
+#[derive(Clone, Copy, Debug)]
+pub struct Short {
+    bytes: [u8; Short::MOST],
+    len: usize,
+}
+
+impl Short {
+    /// An RTS without a note, of data in one piece; others are shorter.
+    const MOST: usize = HEAD + 8 + PIECE;
+
+    /// A message that is known to be short.
+    #[inline(always)]
+    pub(crate) fn new(message: &Message<'_>) -> Short {
+        let mut short = Short { bytes: [0; Short::MOST], len: 0 };
+        message.encode_to(&mut short);
+        short
+    }
+}
+
+impl Put for Short {
+    #[inline(always)]
+    fn put_raw(&mut self, v: &[u8]) {
+        self.bytes[self.len..][..v.len()].copy_from_slice(v);
+        self.len += v.len();
+    }
+}
+
+impl AsRef<[u8]> for Short {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl From<Short> for Vec<u8> {
+    fn from(short: Short) -> Vec<u8> {
+        short.as_ref().to_vec()
+    }
 }
 
 /// A note, and what follows it. An empty note is malformed.
@@ -256,23 +306,30 @@ impl Message<'_> {
             Message::Rtr { pieces, .. } => 40 + pieces.0.len(),
             _ => 40,
         });
+        self.encode_to(&mut out);
+        out
+    }
+
+    // Inlined, so that of a known message nothing is left but its stores.
+    #[inline(always)]
+    fn encode_to(&self, out: &mut impl Put) {
         match *self {
             Message::Eager(Eager { notify, head, data }) => {
-                out.extend_from_slice(&EagerHead::new(notify, head).bytes());
-                out.extend_from_slice(data);
+                out.put_raw(&EagerHead::new(notify, head).bytes());
+                out.put_raw(data);
             }
             Message::NotedEager { note, eager: Eager { notify, head, data } } => {
-                out = EagerHead::new(notify, head).noted(note, data.len());
-                out.extend_from_slice(data);
+                EagerHead::new(notify, head).put_noted(note, out);
+                out.put_raw(data);
             }
             Message::Rts { head, size, note, pieces, may_buffer } => {
                 let flags = if note.is_empty() { 0 } else { NOTED } | if may_buffer { MAY_BUFFER } else { 0 };
-                out.extend_from_slice(&head.encode(RTS, flags));
+                out.put_raw(&head.encode(RTS, flags));
                 out.put_u64(size);
                 if !note.is_empty() {
-                    put_note(&mut out, note);
+                    put_note(out, note);
                 }
-                out.extend_from_slice(pieces.0);
+                out.put_raw(pieces.0);
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 out.put_u8(CTS);
@@ -285,7 +342,7 @@ impl Message<'_> {
                 for field in [sender_op, receiver_op, offset, len] {
                     out.put_u64(field);
                 }
-                out.extend_from_slice(pieces.0);
+                out.put_raw(pieces.0);
             }
             Message::Atp { receiver_op, done } => {
                 out.put_u8(ATP);
@@ -304,21 +361,20 @@ impl Message<'_> {
             }
             Message::Revoked { context, op } => {
                 out.put_u8(REVOKED);
-                out.extend_from_slice(&context.to_bytes());
+                out.put_raw(&context.to_bytes());
                 out.put_u64(op);
             }
             Message::Control(bytes) => {
                 out.put_u8(CONTROL);
-                out.extend_from_slice(bytes);
+                out.put_raw(bytes);
             }
             Message::Bye => out.put_u8(BYE),
             Message::Ask => out.put_u8(ASK),
             Message::Tell(bytes) => {
                 out.put_u8(TELL);
-                out.extend_from_slice(bytes);
+                out.put_raw(bytes);
             }
         }
-        out
     }
 
     pub fn decode(body: &[u8]) -> Result<Message<'_>, Malformed> {

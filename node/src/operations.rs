@@ -35,9 +35,12 @@ impl Core {
         let ctx = self.session.ctx_with(inter, Source::Rank(dest));
         let op = self.session.engine.next_op();
         let size = data.bytes();
+        let at = data.run().map(|run| run.as_ptr() as u64).filter(|_| size >= READ_FROM);
         self.session.mem.insert(op, data);
         self.note_polls(ctx, dest, size);
-        self.session.engine.send(&self.session.mem, op, ctx, dest, tag, size, mode);
+        if !at.is_some_and(|at| self.session.announce_now(op, (ctx, dest, tag), (at, size), mode)) {
+            self.session.engine.send(&self.session.mem, op, ctx, dest, tag, size, mode);
+        }
         self.settle();
         op
     }

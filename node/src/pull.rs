@@ -116,7 +116,7 @@ impl Core {
             self.note_sooner(pair);
         }
         self.session.count_read(size as usize);
-        self.session.engine.take_read(message).map(Outcome::Received)
+        self.session.take_read(message).map(Outcome::Received)
     }
 
     /// The memory of a pair's remote process, if its lane says that it can be read.

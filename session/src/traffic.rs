@@ -10,7 +10,7 @@ use crate::state::Session;
 use crate::state::pair::{Link, Pair, Up};
 use base::Memory;
 use base::bytes::Malformed;
-use engine::{Ctx, EagerHead, Engine, Gone, Mode, Output, PeerId};
+use engine::{Ctx, EagerHead, Engine, Envelope, Gone, Mode, OpId, Output, PeerId, Readable};
 use std::io::{self, IoSliceMut};
 use wire::frame::{Header, Kind};
 use wire::lane::{Body, Event, Lane, Payload, Sent, Sink};
@@ -197,66 +197,90 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
     }
 
     fn put_out(&mut self, output: Output) {
-        let peer = match output {
-            Output::Control { peer, bytes } => return self.put_control(peer, bytes),
+        match output {
+            Output::Control { peer, bytes } => self.put_control(peer, bytes),
             Output::Credit { peer, bytes } if self.keeps_credit(peer) => {
                 self.pairs[peer.0 as usize].path.send(bytes);
-                return self.agenda.credit.push(peer.0 as usize);
+                self.agenda.credit.push(peer.0 as usize);
             }
-            Output::Message { peer, bytes } | Output::Credit { peer, bytes } => {
-                let pair = &mut self.pairs[peer.0 as usize];
-                if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
-                    let fill = |at, to: &mut [u8]| to.copy_from_slice(&bytes[at..][..to.len()]);
-                    if pair.path.send_now::<M>(&mut up.lane, bytes.len(), fill) {
-                        let i = peer.0 as usize;
-                        if !up.lane.flush(&self.mem) || up.waiting != 0 || !self.is_written(i) {
-                            self.mark(i);
-                        }
-                        return;
-                    }
-                }
-                pair.path.send(bytes);
-                peer
-            }
-            Output::Asked { peer } => return self.act(Action::Asked { peer }),
-            Output::Told { peer, bytes } => return self.act(Action::Told { peer, bytes }),
-            Output::Noted { op, note, .. } => return self.act(Action::Note { op, note }),
-            Output::Logged { peer, kept } => return self.act(Action::Log { pair: peer.0 as usize, kept }),
+            Output::Message { peer, bytes } | Output::Credit { peer, bytes } => self.send_message(peer, bytes),
+            Output::Asked { peer } => self.act(Action::Asked { peer }),
+            Output::Told { peer, bytes } => self.act(Action::Told { peer, bytes }),
+            Output::Noted { op, note, .. } => self.act(Action::Note { op, note }),
+            Output::Logged { peer, kept } => self.act(Action::Log { pair: peer.0 as usize, kept }),
             Output::Whole { peer, op } => {
                 if let Some(kept) = self.engine.whole(&self.mem, op) {
                     self.act(Action::Log { pair: peer.0 as usize, kept: Box::new(kept) });
                 }
-                return;
             }
             Output::Chosen { peer, context, ordinal, source, number, .. } => {
-                return self.act(Action::Chosen { pair: peer.0 as usize, context, ordinal, source, number });
+                self.act(Action::Chosen { pair: peer.0 as usize, context, ordinal, source, number });
             }
             Output::Get { peer, op, pieces, size, .. } => {
-                return if self.reaches_memory(peer) {
-                    self.act(Action::Get { peer, op, pieces, size })
+                if self.reaches_memory(peer) {
+                    self.act(Action::Get { peer, op, pieces, size });
                 } else {
-                    self.engine.ask_for_rest(op)
-                };
+                    self.engine.ask_for_rest(op);
+                }
             }
             Output::Put { peer, op, receiver_op, offset, pieces } => {
-                return if self.reaches_memory(peer) {
-                    self.act(Action::Put { peer, op, receiver_op, offset, pieces })
+                if self.reaches_memory(peer) {
+                    self.act(Action::Put { peer, op, receiver_op, offset, pieces });
                 } else {
-                    self.engine.put_over(peer, receiver_op, false)
-                };
+                    self.engine.put_over(peer, receiver_op, false);
+                }
             }
             Output::Bulk { peer, receiver_op, op, offset, len } => {
                 let bulk = BulkTx { receiver_op, buf: op.0, offset, len: len as u32 };
                 self.pairs[peer.0 as usize].path.queue_bulk(bulk);
-                peer
+                self.has_queued(peer.0 as usize);
             }
-        };
+        }
+    }
+
+    /// Sends a message of the engine: at once if the lane takes it, and else when the pair has its turn.
+    #[inline(always)]
+    fn send_message(&mut self, peer: PeerId, bytes: impl AsRef<[u8]> + Into<Vec<u8>>) {
         let i = peer.0 as usize;
+        let pair = &mut self.pairs[i];
+        if let Link::Up(up) | Link::Gone { last: Some(up), .. } = &mut pair.link {
+            let body = bytes.as_ref();
+            let fill = |at, to: &mut [u8]| to.copy_from_slice(&body[at..][..to.len()]);
+            if pair.path.send_now::<M>(&mut up.lane, body.len(), fill) {
+                if !up.lane.flush(&self.mem) || up.waiting != 0 || !self.is_written(i) {
+                    self.mark(i);
+                }
+                return;
+            }
+        }
+        pair.path.send(bytes.into());
+        self.has_queued(i);
+    }
+
+    /// A pair's path has something to send.
+    fn has_queued(&mut self, i: usize) {
         if self.pairs[i].lane().is_none() {
             self.look_soon(i);
         }
         self.mark(i);
         self.update_backlog(i);
+    }
+
+    /// Starts a send whose data lies at an address in one piece, if it is announced and its RTS can leave now: see
+    /// [`Engine::start_announced`]. False: nothing has changed.
+    #[inline]
+    pub fn announce_now(&mut self, op: OpId, to: (Ctx, u32, i64), (at, size): (u64, u64), mode: Mode) -> bool {
+        let Some((peer, rts)) = self.engine.start_announced(op, to, (at, size), mode) else { return false };
+        self.send_message(peer, rts);
+        true
+    }
+
+    /// A message is received that was read from the memory of its sender, which is told: see [`Engine::take_read`].
+    #[inline]
+    pub fn take_read(&mut self, message: Readable) -> Option<Envelope> {
+        let (envelope, done) = self.engine.take_read(message)?;
+        self.send_message(message.peer, done);
+        Some(envelope)
     }
 
     /// Whether this process can reach the peer's memory.
