@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 9;
+    pub const VERSION: u16 = 10;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 9";
+        8 VERSION "u16" "version, 10";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -435,9 +435,9 @@ pub mod message {
     /// Bytes of one description: the address and the length of a piece.
     pub const PIECE: usize = 16;
     /// Where the sizes begin of which a DONE tells, in bytes; each is twice the one before.
-    pub const READ_FROM: u64 = 64 << 10;
+    pub const READ_FROM: u64 = 32 << 10;
     /// How many there are.
-    pub const READ_SIZES: usize = 3;
+    pub const READ_SIZES: usize = 4;
     /// The last one. No longer message goes eager.
     pub const READ_UP_TO: u64 = READ_FROM << (READ_SIZES - 1);
     /// In their place: the message came before its receive.
@@ -454,7 +454,7 @@ pub mod message {
         /// First byte of a message.
         TYPES: u8, ["type", "name", "fields after the type byte", "meaning"];
         1 EAGER "as below, then the note, if there is one, then the data" "a whole small message";
-        2 RTS "as below, then size u64, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece" "a message that waits at the sender";
+        2 RTS "as below, then size u64, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece, or the address alone (IN_ONE)" "a message that waits at the sender";
         3 CTS "operation u64 (sender's), operation u64 (receiver's), offset u64, length u64" "send me this range";
         4 DONE "operation u64 (sender's), sizes u8" "matched, and all that was wanted is here; of which sizes reading is sooner";
         5 CREDIT "envelopes u64, bytes u64" "you may have sent so much, in all, since the path began";
@@ -483,7 +483,8 @@ pub mod message {
         FLAGS: u8, ["flag", "name", "meaning"];
         1 NOTIFY "tell me when matched; of an EAGER alone";
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
-        4 MAY_BUFFER "of an RTS alone, of 64 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
+        4 MAY_BUFFER "of an RTS alone, of 32 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
+        8 IN_ONE "of an RTS alone: its data lies in one piece, of which the address follows and no length; a list of one piece is malformed";
     }
 
     /// Notes: the types of a message's data, which `MPI_CONNECT_CHECK=types` compares.

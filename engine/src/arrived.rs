@@ -28,8 +28,8 @@ pub(crate) enum Body {
     },
     Rts {
         size: u64,
-        /// Where the data lies in the sender's memory: address and length of each piece. Empty if that is unknown.
-        pieces: Vec<(u64, u64)>,
+        /// Where the data lies in the sender's memory.
+        pieces: Lies,
         /// The data may be read before a receive matches.
         #[serde(skip)]
         may_buffer: bool,
@@ -38,13 +38,55 @@ pub(crate) enum Body {
     Noted(#[serde(deserialize_with = "noted")] Box<(Vec<u8>, Body)>),
 }
 
+/// Where data lies in a process's memory: address and length of each piece, in packed order. No piece if that is unknown.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
+pub(crate) enum Lies {
+    /// Most do. It needs no memory of its own.
+    InOne([(u64, u64); 1]),
+    In(Vec<(u64, u64)>),
+}
+
+impl Lies {
+    pub fn pieces(&self) -> &[(u64, u64)] {
+        match self {
+            Lies::InOne(piece) => piece,
+            Lies::In(pieces) => pieces,
+        }
+    }
+}
+
+impl Default for Lies {
+    fn default() -> Self {
+        Lies::In(Vec::new())
+    }
+}
+
+impl From<Vec<(u64, u64)>> for Lies {
+    fn from(pieces: Vec<(u64, u64)>) -> Lies {
+        match pieces[..] {
+            [piece] => Lies::InOne([piece]),
+            _ => Lies::In(pieces),
+        }
+    }
+}
+
+impl From<Lies> for Vec<(u64, u64)> {
+    fn from(lies: Lies) -> Self {
+        match lies {
+            Lies::InOne(piece) => piece.to_vec(),
+            Lies::In(pieces) => pieces,
+        }
+    }
+}
+
 /// Reads a note and its body, which has no further note: else reading would go as deep as the input says.
 fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::Error> {
     /// As the first kinds of [`Body`].
     #[derive(Deserialize)]
     enum Plain {
         Eager { notify: bool, data: Data },
-        Rts { size: u64, pieces: Vec<(u64, u64)> },
+        Rts { size: u64, pieces: Lies },
     }
     let (note, plain) = <(Vec<u8>, Plain)>::deserialize(from)?;
     let body = match plain {
@@ -56,7 +98,7 @@ fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::
 
 impl Default for Body {
     fn default() -> Self {
-        Body::Rts { size: 0, pieces: Vec::new(), may_buffer: false }
+        Body::Rts { size: 0, pieces: Lies::default(), may_buffer: false }
     }
 }
 

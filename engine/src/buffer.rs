@@ -42,7 +42,7 @@ impl Engine {
                 left = true;
                 return;
             }
-            let Some(data) = read(*peer, pieces, *size) else {
+            let Some(data) = read(*peer, pieces.pieces(), *size) else {
                 *may_buffer = false;
                 return;
             };

@@ -54,7 +54,7 @@ pub use now::Readable;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD, Short};
 
-use arrived::{Arrived, Body};
+use arrived::{Arrived, Body, Lies};
 use base::bytes::Malformed;
 use base::{Memory, Sorted, tight};
 use credit::Freed;
@@ -285,7 +285,7 @@ impl Engine {
         reading.into_iter().for_each(|op| self.ask_for_rest(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
             if let Body::Rts { pieces, may_buffer, .. } = claim.message.body.plain_mut() {
-                pieces.clear();
+                *pieces = Lies::default();
                 *may_buffer = false;
             }
         }
@@ -500,7 +500,7 @@ impl Engine {
             return Ok(());
         }
         match eager {
-            Some(eager) => self.on_eager(mem, peer, eager, body)?,
+            Some(eager) => self.on_eager(mem, peer, eager)?,
             None => self.on_short(mem, peer, body)?,
         }
         if self.is_limited() {
@@ -518,8 +518,10 @@ impl Engine {
         }
         match message {
             Message::Eager(_) => Err(Malformed),
-            Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager, body),
-            Message::Rts { head, size, note, pieces, .. } => self.on_rts(peer, &head, size, (note, pieces), body),
+            Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager),
+            Message::Rts { head, size, note, pieces, may_buffer } => {
+                self.on_rts(peer, &head, size, (note, pieces, may_buffer))
+            }
             Message::Rtr { sender_op, receiver_op, offset, len, pieces } => {
                 self.on_rtr(peer, (sender_op, receiver_op), (offset, len), pieces)
             }

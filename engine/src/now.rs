@@ -75,7 +75,7 @@ impl Engine {
         else {
             return None;
         };
-        let &[(at, len)] = &pieces[..] else { return None };
+        let &[(at, len)] = pieces.pieces() else { return None };
         let p = &self.peers[peer.0 as usize];
         (p.pull && p.gone.is_none() && len == size && size <= capacity).then_some(Readable {
             peer,

@@ -238,14 +238,8 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn on_eager<M: Memory>(
-        &mut self,
-        mem: &mut M,
-        peer: PeerId,
-        eager: Eager<'_>,
-        body: &[u8],
-    ) -> Result<(), Malformed> {
-        self.take_eager(mem, peer, &[], eager, body)
+    pub(crate) fn on_eager<M: Memory>(&mut self, mem: &mut M, peer: PeerId, eager: Eager<'_>) -> Result<(), Malformed> {
+        self.take_eager(mem, peer, &[], eager)
     }
 
     pub(crate) fn on_rts(
@@ -253,8 +247,7 @@ impl Engine {
         peer: PeerId,
         head: &Head,
         size: u64,
-        (note, pieces): (&[u8], Pieces<'_>),
-        body: &[u8],
+        (note, pieces, may_buffer): (&[u8], Pieces<'_>, bool),
     ) -> Result<(), Malformed> {
         let matched = self.arrived(peer, head, 0)?;
         let p = &mut self.peers[peer.0 as usize];
@@ -265,7 +258,7 @@ impl Engine {
         match matched {
             Some((op, _)) if op == NOW.0 => {
                 self.miss_now();
-                self.keep(peer, body)?;
+                self.keep_rts(peer, head, size, (note, pieces, may_buffer))?;
             }
             // `arrived` has set `latest` to the inter-communicator of this message.
             Some(receive) => {
@@ -273,9 +266,20 @@ impl Engine {
                 let ctx = self.peers[peer.0 as usize].latest;
                 self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter(), false);
             }
-            None => self.keep(peer, body)?,
+            None => self.keep_rts(peer, head, size, (note, pieces, may_buffer))?,
         }
         Ok(())
+    }
+
+    fn keep_rts(
+        &mut self,
+        peer: PeerId,
+        head: &Head,
+        size: u64,
+        (note, pieces, may_buffer): (&[u8], Pieces<'_>, bool),
+    ) -> Result<(), Malformed> {
+        self.to_buffer |= may_buffer;
+        self.keep(peer, head, Body::Rts { size, pieces: pieces.lies(), may_buffer }.with_note(note))
     }
 
     /// Takes an EAGER with a note.
@@ -286,9 +290,8 @@ impl Engine {
         peer: PeerId,
         note: &[u8],
         eager: Eager<'_>,
-        body: &[u8],
     ) -> Result<(), Malformed> {
-        self.take_eager(mem, peer, note, eager, body)
+        self.take_eager(mem, peer, note, eager)
     }
 
     /// Takes an EAGER. An empty note stands for none.
@@ -300,7 +303,6 @@ impl Engine {
         peer: PeerId,
         note: &[u8],
         eager: Eager<'_>,
-        body: &[u8],
     ) -> Result<(), Malformed> {
         let Eager { notify, head, data } = eager;
         if data.len() as u64 > self.cfg.most_eager() {
@@ -315,7 +317,10 @@ impl Engine {
                 self.noted(peer, receive.0, note);
                 self.take_whole(mem, &Match::new(receive, peer, &head), notify, data);
             }
-            None => self.keep(peer, body)?,
+            None => {
+                let data = self.spare.copy(data);
+                self.keep(peer, &head, Body::Eager { notify, data }.with_note(note))?;
+            }
         }
         Ok(())
     }
@@ -365,18 +370,7 @@ impl Engine {
 
     /// No receive matches a message. It is kept if its inter-communicator is open here, or may be opened yet.
     #[inline(never)]
-    fn keep(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Malformed> {
-        let (head, body) = match Message::decode(body)? {
-            Message::Eager(Eager { notify, head, data }) => (head, Body::Eager { notify, data: self.spare.copy(data) }),
-            Message::NotedEager { note, eager: Eager { notify, head, data } } => {
-                (head, Body::Eager { notify, data: self.spare.copy(data) }.with_note(note))
-            }
-            Message::Rts { head, size, note, pieces, may_buffer } => {
-                self.to_buffer |= may_buffer;
-                (head, Body::Rts { size, pieces: pieces.iter().collect(), may_buffer }.with_note(note))
-            }
-            _ => return Err(Malformed),
-        };
+    fn keep(&mut self, peer: PeerId, head: &Head, body: Body) -> Result<(), Malformed> {
         let number = self.last_number();
         let message = Arrived { peer, source: head.source, tag: head.tag, op: head.op, number, free: false, body };
         if self.awaits_others(peer, number) {
@@ -450,7 +444,7 @@ impl Engine {
             }
             Body::Rts { size, pieces, .. } => {
                 let is_late = self.is_late(peer, sender_op);
-                self.take_announced(ctx, &met, size, pieces.into_iter(), is_late);
+                self.take_announced(ctx, &met, size, pieces.pieces().iter().copied(), is_late);
             }
             body @ Body::Noted(_) => {
                 self.deliver_noted(

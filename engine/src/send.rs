@@ -142,8 +142,7 @@ impl Engine {
         self.ops.set(op.0, || State::Announced(to))?;
         self.peers[peer.0 as usize].leaves(size, false);
         let head = Head { tag, source: context.rank, context: context.context, op: op.0 };
-        let piece = Pieces::encode_one((at, size));
-        let (pieces, may_buffer) = (Pieces::new(&piece), may && !sync);
+        let (pieces, may_buffer) = (Pieces::One(at, size), may && !sync);
         Some((peer, Short::new(&Message::Rts { head, size, note: &[], pieces, may_buffer })))
     }
 

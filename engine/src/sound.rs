@@ -132,7 +132,7 @@ impl Look<'_> {
     fn is_sound_message(&self, message: &Arrived) -> bool {
         let bounded = |body: &Body| match body {
             Body::Eager { data, .. } => data.len() <= MAX_PAYLOAD || message.free,
-            Body::Rts { pieces, .. } => pieces.is_empty(),
+            Body::Rts { pieces, .. } => pieces.pieces().is_empty(),
             Body::Noted(_) => false,
         };
         self.is_live(message.peer)

@@ -1,10 +1,11 @@
 //! The messages of docs/protocol.md, to bytes and back. Used by the engine only. Decoding is strict.
 
 use crate::ContextId;
+use crate::arrived::Lies;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, ATP, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM,
+    ASK, ATP, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, IN_ONE, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM,
     READ_SIZES, READ_UP_TO, REVOKED, RTR, RTS, TELL, head as at,
 };
 
@@ -32,47 +33,77 @@ pub(crate) struct Eager<'a> {
     pub data: &'a [u8],
 }
 
-/// Where data lies in a process's memory, as it is on the wire: address and length of each piece. Empty in an RTS whose
-/// sender does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pieces<'a>(&'a [u8]);
+/// Where data lies in a process's memory: address and length of each piece. No piece in an RTS whose sender does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pieces<'a> {
+    One(u64, u64),
+    /// No piece, or several, as they are on the wire.
+    Listed(&'a [u8]),
+}
+
+impl Default for Pieces<'_> {
+    fn default() -> Self {
+        Pieces::Listed(&[])
+    }
+}
 
 impl<'a> Pieces<'a> {
     /// [`Malformed`] unless there are no pieces, or they are as long as the message and none is empty.
     fn decode(bytes: &'a [u8], size: u64) -> Result<Pieces<'a>, Malformed> {
-        let pieces = Pieces(bytes);
+        let pieces = Pieces::new(bytes);
+        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_DESCRIBED * PIECE;
         let whole = pieces.iter().try_fold(0u64, |sum, (at, len)| {
             at.checked_add(len).ok_or(Malformed)?;
             if len == 0 { Err(Malformed) } else { sum.checked_add(len).ok_or(Malformed) }
         })?;
-        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_DESCRIBED * PIECE && whole == size;
-        if bytes.is_empty() || good { Ok(pieces) } else { Err(Malformed) }
+        if bytes.is_empty() || good && whole == size { Ok(pieces) } else { Err(Malformed) }
+    }
+
+    /// One piece, which is as long as the message.
+    fn whole(at: u64, size: u64) -> Result<Pieces<'a>, Malformed> {
+        if size > 0 && at.checked_add(size).is_some() { Ok(Pieces::One(at, size)) } else { Err(Malformed) }
+    }
+
+    /// Pieces as they are on the wire.
+    pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
+        let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        match (number(0), number(8)) {
+            (Some(at), Some(len)) if bytes.len() == PIECE => Pieces::One(at, len),
+            _ => Pieces::Listed(bytes),
+        }
     }
 
     pub fn iter(self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.chunks_exact(PIECE).map(|piece| {
+        let (one, listed) = match self {
+            Pieces::One(at, len) => (Some((at, len)), &[][..]),
+            Pieces::Listed(bytes) => (None, bytes),
+        };
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let listed = listed.chunks_exact(PIECE).map(move |piece| {
             let (at, len) = piece.split_at(PIECE / 2);
-            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
             (number(at), number(len))
-        })
+        });
+        one.into_iter().chain(listed)
+    }
+
+    fn bytes(self) -> usize {
+        if let Pieces::Listed(bytes) = self { bytes.len() } else { PIECE }
+    }
+
+    /// As they are kept.
+    pub fn lies(self) -> Lies {
+        match self {
+            Pieces::One(at, len) => Lies::InOne([(at, len)]),
+            Pieces::Listed(_) => Lies::In(self.iter().collect()),
+        }
     }
 
     /// Appends the pieces as they are on the wire.
     pub fn encode(pieces: impl Iterator<Item = (u64, u64)>, out: &mut impl Put) {
-        pieces.for_each(|piece| out.put_raw(&Pieces::encode_one(piece)));
-    }
-
-    /// One piece as it is on the wire.
-    #[inline(always)]
-    pub fn encode_one((at, len): (u64, u64)) -> [u8; PIECE] {
-        let mut out = [0; PIECE];
-        out[..PIECE / 2].copy_from_slice(&at.to_le_bytes());
-        out[PIECE / 2..].copy_from_slice(&len.to_le_bytes());
-        out
-    }
-
-    pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
-        Pieces(bytes)
+        for (at, len) in pieces {
+            out.put_u64(at);
+            out.put_u64(len);
+        }
     }
 }
 
@@ -191,8 +222,8 @@ pub struct Short {
 }
 
 impl Short {
-    /// An RTS without a note, of data in one piece; others are shorter.
-    const MOST: usize = HEAD + 8 + PIECE;
+    /// An RTS without a note, of data in one piece. It fits into a cache line with what a lane over shared memory writes beside it.
+    const MOST: usize = HEAD + 16;
 
     /// A message that is known to be short.
     #[inline(always)]
@@ -302,8 +333,8 @@ impl Message<'_> {
         let mut out = Vec::with_capacity(match *self {
             Message::Eager(eager) => HEAD + eager.data.len(),
             Message::NotedEager { note, eager } => HEAD + 2 + note.len() + eager.data.len(),
-            Message::Rts { note, pieces, .. } => HEAD + 10 + note.len() + pieces.0.len(),
-            Message::Rtr { pieces, .. } => 40 + pieces.0.len(),
+            Message::Rts { note, pieces, .. } => HEAD + 10 + note.len() + pieces.bytes(),
+            Message::Rtr { pieces, .. } => 40 + pieces.bytes(),
             _ => 40,
         });
         self.encode_to(&mut out);
@@ -323,13 +354,18 @@ impl Message<'_> {
                 out.put_raw(data);
             }
             Message::Rts { head, size, note, pieces, may_buffer } => {
-                let flags = if note.is_empty() { 0 } else { NOTED } | if may_buffer { MAY_BUFFER } else { 0 };
+                let in_one = matches!(pieces, Pieces::One(..));
+                let flags = [(!note.is_empty(), NOTED), (may_buffer, MAY_BUFFER), (in_one, IN_ONE)];
+                let flags = flags.into_iter().fold(0, |all, (on, flag)| if on { all | flag } else { all });
                 out.put_raw(&head.encode(RTS, flags));
                 out.put_u64(size);
                 if !note.is_empty() {
                     put_note(out, note);
                 }
-                out.put_raw(pieces.0);
+                match pieces {
+                    Pieces::One(at, _) => out.put_u64(at),
+                    Pieces::Listed(bytes) => out.put_raw(bytes),
+                }
             }
             Message::Cts { sender_op, receiver_op, offset, len } => {
                 out.put_u8(CTS);
@@ -342,7 +378,7 @@ impl Message<'_> {
                 for field in [sender_op, receiver_op, offset, len] {
                     out.put_u64(field);
                 }
-                out.put_raw(pieces.0);
+                Pieces::encode(pieces.iter(), out);
             }
             Message::Atp { receiver_op, done } => {
                 out.put_u8(ATP);
@@ -386,13 +422,18 @@ impl Message<'_> {
             EAGER => return Eager::decode_noted(body),
             RTS => {
                 let (flags, head, rest) = Head::decode(body)?;
-                if flags & !(NOTED | MAY_BUFFER) != 0 {
+                if flags & !(NOTED | MAY_BUFFER | IN_ONE) != 0 {
                     return Err(Malformed);
                 }
                 t = Take(rest);
                 let size = t.u64()?;
                 let (note, rest) = if flags & NOTED == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
-                let pieces = Pieces::decode(rest, size)?;
+                let pieces = match rest.try_into() {
+                    Ok(at) if flags & IN_ONE != 0 => Pieces::whole(u64::from_le_bytes(at), size)?,
+                    // One piece that is listed would be the same in other words.
+                    _ if flags & IN_ONE != 0 || rest.len() == PIECE => return Err(Malformed),
+                    _ => Pieces::decode(rest, size)?,
+                };
                 let may_buffer = flags & MAY_BUFFER != 0;
                 if may_buffer && (rest.is_empty() || !(READ_FROM..=READ_UP_TO).contains(&size)) {
                     return Err(Malformed);
@@ -455,16 +496,23 @@ mod tests {
             }
         }
         for (numbers, size) in [
-            (vec![1u64, 4], 5),
+            (vec![1u64, 2, 9, 2], 5),
+            (vec![1, 0], 0),
             (vec![1, 0, 1, 5], 5),
             (vec![u64::MAX, 5], 5),
             (vec![1, u64::MAX - 1, 1, 6], 4),
             ([1, 1].repeat(65), 65),
         ] {
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes), may_buffer: false };
+            let message = Message::Rts { head, size, note: b"", pieces: Pieces::new(&bytes), may_buffer: false };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
+        // One piece is not listed.
+        let mut listed =
+            Message::Rts { head, size: 5, note: b"", pieces: Pieces::One(1, 5), may_buffer: false }.encode();
+        listed[at::FLAGS] = 0;
+        listed.put_u64(5);
+        assert_eq!(Message::decode(&listed), Err(Malformed));
         // What may be buffered lies somewhere, and could go eager.
         let at = |size: u64| [1, size].map(u64::to_le_bytes).concat();
         for (size, bytes, fine) in [
@@ -474,7 +522,7 @@ mod tests {
             (READ_UP_TO + 1, at(READ_UP_TO + 1), false),
             (READ_UP_TO, Vec::new(), false),
         ] {
-            let message = Message::Rts { head, size, note: b"", pieces: Pieces(&bytes), may_buffer: true };
+            let message = Message::Rts { head, size, note: b"", pieces: Pieces::new(&bytes), may_buffer: true };
             assert_eq!(Message::decode(&message.encode()).is_ok(), fine, "{size}");
         }
         // A note that is empty, too long or cut short, and an unknown flag.

@@ -101,13 +101,13 @@ impl Core {
         let message = self.session.engine.readable(from, capacity).filter(|message| message.size <= SMALL)?;
         let Readable { peer, at, size, .. } = message;
         let pair = peer.0 as usize;
-        let remote = self.remote_memory(pair)?.clone();
         let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
         if polls && !self.pulls.ways.is_reading_next(pair, size) {
             return None;
         }
+        let (mem, lane) = self.session.mem_and_lane(pair);
+        let remote = lane?.remote_memory()?;
         let since = Instant::now();
-        let mem = &mut self.session.mem;
         let read = mem.with_slices_mut(NOW.0, 0, size as usize, 1, |ours| remote.read(&[(at, size)], ours));
         if read.ok()? as u64 != size {
             return None;

@@ -26,6 +26,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         &self.pairs[i]
     }
 
+    /// The user memory, and a pair's lane.
+    #[inline]
+    pub fn mem_and_lane(&mut self, i: usize) -> (&mut M, Option<&L>) {
+        (&mut self.mem, self.pairs[i].lane().map(|up| &up.lane))
+    }
+
     /// As [`Session::pair`].
     #[inline]
     pub fn pair_mut(&mut self, i: usize) -> &mut Pair<L> {

@@ -4,7 +4,7 @@
 
 use base::memory::VecMemory;
 use base::protocol::control::{CHECKPOINT, RANGE};
-use base::protocol::message::{ASK, BYE, CONTROL, CREDIT, EAGER, RTS};
+use base::protocol::message::{ASK, BYE, CONTROL, CREDIT, EAGER, IN_ONE, RTS};
 use base::{ProcId, Time};
 use engine::{ContextId, Engine, Gone, Source, Tag};
 use session::leaders::{Party, Turn};
@@ -1234,8 +1234,8 @@ fn what_is_held_does_not_lead_into_the_memory_of_before() {
             (NewLane { lane, generation, received: 0, transport, at: None, dialled: false, moves: None }, theirs)
         };
         // Tag 2, from rank 0, in the first context: 8 bytes, which lie at 4096.
-        let head = [&[RTS, 0, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[5], &[0; 7]].concat();
-        let message: Vec<u8> = [head, [8u64, 4096, 8].into_iter().flat_map(u64::to_le_bytes).collect()].concat();
+        let head = [&[RTS, IN_ONE, 2][..], &[0; 7], &[0; 4], &[0; 8], &[1], &[0; 7], &[5], &[0; 7]].concat();
+        let message: Vec<u8> = [head, [8u64, 4096].into_iter().flat_map(u64::to_le_bytes).collect()].concat();
 
         let (first, _t) = near(1);
         desk.session.attach(pair, first, desk.now);

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::wire::{EagerHead, Message};
+use base::Memory;
+use base::protocol::message::READ_FROM;
+use std::io::{IoSlice, IoSliceMut};
 
 /// A message by `start_eager`, as it would come from a lane.
 fn direct(a: &mut Side, tag: i64, data: &[u8]) -> Option<Output> {
@@ -109,4 +112,117 @@ fn frames_of_bulk_are_as_large_as_the_peer_takes() {
     assert_eq!(sizes, [33, 33, 4]);
     settle(&mut a, &mut b);
     assert_eq!(b.engine.finish(r), got(0, 70));
+}
+
+/// The memory of a send whose data lies in one piece, and only where it lies is asked.
+struct InOnePiece(Vec<u8>);
+
+impl Memory for InOnePiece {
+    fn read(&self, _: u64, _: u64, _: usize, _: &mut Vec<u8>) {
+        unreachable!("nothing goes eager");
+    }
+
+    fn fill(&self, _: u64, _: u64, _: &mut [u8]) -> usize {
+        unreachable!("nothing is bulk");
+    }
+
+    fn write(&mut self, _: u64, _: u64, _: &[u8]) {
+        unreachable!("nothing is received");
+    }
+
+    fn with_slices<R>(&self, _: u64, at: u64, len: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        f(&[IoSlice::new(&self.0[at as usize..][..len])])
+    }
+
+    fn with_slices_mut<R>(
+        &mut self,
+        _: u64,
+        _: u64,
+        _: usize,
+        _: usize,
+        _: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        unreachable!("nothing is received");
+    }
+}
+
+/// A side whose memory the other can read, and that announces to it what it may; and a send with its data.
+fn announcing(size: u64) -> (Side, OpId, InOnePiece) {
+    let (mut a, _) = pair(Config { envelopes: 3, eager_max: READ_FROM, eager_bytes: READ_FROM, ..small() });
+    a.engine.set_max_segments(a.peer, 3);
+    a.engine.set_polls(a.peer, true);
+    let op = a.engine.next_op();
+    (a, op, InOnePiece(vec![1; size as usize]))
+}
+
+#[test]
+fn what_is_announced_directly_is_as_any_other() {
+    for (size, mode) in [
+        (READ_FROM, Mode::Standard),
+        (READ_FROM, Mode::Synchronous),
+        (READ_FROM + 1, Mode::Standard),
+        (READ_FROM + 1, Mode::Synchronous),
+    ] {
+        let (mut a, op, mem) = announcing(size);
+        let mut general = a.engine.clone();
+        general.send(&mem, op, a.ctx, 0, 7, size, mode);
+        let at = mem.0.as_ptr() as u64;
+        let (peer, rts) = a.engine.start_announced(op, (a.ctx, 0, 7), (at, size), mode).expect("it can leave");
+        assert_eq!(general.next_output(), Some(Output::Message { peer, bytes: rts.into() }));
+        assert!(general.next_output().is_none() && !a.engine.has_output());
+        assert_eq!(postcard::to_allocvec(&a.engine).unwrap(), postcard::to_allocvec(&general).unwrap());
+        let skipped = |engine: &Engine| format!("{:?}", engine.peers);
+        assert_eq!(skipped(&a.engine), skipped(&general));
+    }
+}
+
+#[test]
+fn what_cannot_be_announced_directly_is_not() {
+    type Change = fn(&mut Side);
+    let changes: [Change; 9] = [
+        |a| a.engine.set_max_segments(a.peer, 0),
+        |a| {
+            a.send(0, &[1], Mode::Standard);
+        },
+        |a| a.engine.set_backlogged(&a.mem, a.peer, true),
+        |a| a.engine.track(),
+        |a| a.engine.on_gone(a.peer, Gone::Dead),
+        |a| a.engine.close(a.ctx),
+        |a| {
+            let word = Message::Revoked { context: ContextId::root(1), op: 0 }.encode();
+            a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
+        },
+        |a| {
+            for _ in 0..4 {
+                a.send(0, &[], Mode::Standard);
+            }
+            while a.engine.next_output().is_some() {}
+        },
+        // It waits for another reason, and what waits is not overtaken.
+        |a| {
+            a.engine.set_backlogged(&a.mem, a.peer, true);
+            a.send(0, &[], Mode::Standard);
+            a.engine.peers[a.peer.0 as usize].hold.set(crate::state::Hold::BACKLOGGED, false);
+        },
+    ];
+    let refused = |a: &mut Side, op, (at, size), mode, what: &str| {
+        let before = postcard::to_allocvec(&a.engine).unwrap();
+        assert!(a.engine.start_announced(op, (a.ctx, 0, 7), (at, size), mode).is_none(), "{what}");
+        assert_eq!(postcard::to_allocvec(&a.engine).unwrap(), before, "{what}");
+    };
+    for (n, change) in changes.into_iter().enumerate() {
+        let (mut a, op, _) = announcing(READ_FROM + 1);
+        change(&mut a);
+        refused(&mut a, op, (4096, READ_FROM + 1), Mode::Standard, &n.to_string());
+    }
+    let (mut a, op, _) = announcing(READ_FROM);
+    refused(&mut a, op, (4096, READ_FROM), Mode::Partitioned(2), "partitions");
+    refused(&mut a, op, (4096, READ_FROM - 1), Mode::Standard, "too short");
+    refused(&mut a, op, (4096, 0), Mode::Standard, "no data");
+    a.engine.set_polls(a.peer, false);
+    refused(&mut a, op, (4096, READ_FROM), Mode::Standard, "nobody polls");
+    assert!(
+        a.engine.start_announced(op, (a.ctx, 1, 7), (4096, READ_FROM + 1), Mode::Standard).is_none(),
+        "no such rank"
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::{Head, Message, Pieces};
-use base::protocol::message::CAME_EARLY;
+use base::protocol::message::{CAME_EARLY, READ_FROM};
 
 /// Two sides that can read each other's memory.
 fn reach() -> (Side, Side) {
@@ -280,7 +280,7 @@ fn what_is_read_sooner_is_announced() {
         };
         (0..count).filter(is_announced).count()
     };
-    const SIZE: usize = 64 << 10;
+    const SIZE: usize = READ_FROM as usize;
     assert_eq!(announced(&mut a, &mut b, SIZE - 1, 100), 0, "too short");
     assert_eq!(announced(&mut a, &mut b, SIZE, 100), 14, "it has found nothing yet");
     b.engine.set_read_sooner(b.peer, 1);
@@ -326,7 +326,7 @@ fn buffered(a: &mut Side, b: &mut Side, sends: &[OpId], can: bool) -> usize {
 /// waits for its receive all the same.
 #[test]
 fn what_could_go_eager_is_taken_before_its_receive() {
-    const SIZE: usize = 64 << 10;
+    const SIZE: usize = READ_FROM as usize;
     let (mut a, mut b) = pair(Config::default());
     for side in [&mut a, &mut b] {
         side.engine.set_max_segments(side.peer, 1000);
@@ -371,7 +371,7 @@ fn what_could_go_eager_is_taken_before_its_receive() {
 /// No more is taken so than could have come eager, and what cannot be read is left where it is.
 #[test]
 fn no_more_is_taken_before_its_receive_than_comes_eager() {
-    const SIZE: usize = 64 << 10;
+    const SIZE: usize = READ_FROM as usize;
     let (mut a, mut b) = pair(Config { eager_bytes: 3 * SIZE as u64, ..Config::default() });
     a.engine.set_max_segments(a.peer, 1000);
     a.engine.set_polls(a.peer, true);
@@ -395,7 +395,7 @@ fn no_more_is_taken_before_its_receive_than_comes_eager() {
 /// brings another try.
 #[test]
 fn what_a_probe_has_taken_is_read_too() {
-    const SIZE: usize = 64 << 10;
+    const SIZE: usize = READ_FROM as usize;
     let (mut a, mut b) = pair(Config { eager_bytes: 2 * SIZE as u64, ..Config::default() });
     a.engine.set_max_segments(a.peer, 1000);
     a.engine.set_polls(a.peer, true);
@@ -440,7 +440,7 @@ fn an_empty_message_and_an_empty_buffer_are_not_read() {
 fn a_wrong_description_is_malformed() {
     let (_, mut b) = reach();
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
-    let short: Vec<u8> = [64u64, 39].into_iter().flat_map(u64::to_le_bytes).collect();
+    let short: Vec<u8> = [64u64, 20, 128, 19].into_iter().flat_map(u64::to_le_bytes).collect();
     let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short), may_buffer: false }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
 }
@@ -501,13 +501,13 @@ fn what_waits_is_read_without_an_operation() {
         let message = b.engine.readable(what, 40).expect("it waits, and is announced");
         let buffer = &a.mem.0[&first.0];
         assert_eq!((message.peer, message.at, message.size), (b.peer, buffer.as_ptr() as u64, 40));
-        let envelope = b.engine.take_read(message);
-        assert_eq!(general.finish(op), envelope.map(Outcome::Received));
-        let says: Vec<_> = std::iter::from_fn(|| b.engine.next_output()).collect();
+        let (envelope, done) = b.engine.take_read(message).expect("it is there");
+        assert_eq!(general.finish(op), Some(Outcome::Received(envelope)));
+        assert!(!b.engine.has_output());
         let told = if late && !prompt { CAME_EARLY } else { 0b101 };
-        let done = Message::Done { op: first.0, sooner: told }.encode();
-        assert_eq!(says, [Output::Message { peer: b.peer, bytes: done }]);
-        assert_eq!(std::iter::from_fn(|| general.next_output()).collect::<Vec<_>>(), says);
+        assert_eq!(done.as_ref(), Message::Done { op: first.0, sooner: told }.encode());
+        let says: Vec<_> = std::iter::from_fn(|| general.next_output()).collect();
+        assert_eq!(says, [Output::Message { peer: b.peer, bytes: done.into() }]);
         let op = b.engine.next_op();
         b.engine.ops.remove(op.0);
         assert_eq!(format!("{:?}", b.engine), format!("{general:?}"));
