@@ -29,7 +29,7 @@ pub(crate) enum Body {
     Rts {
         size: u64,
         /// Where the data lies in the sender's memory.
-        pieces: Lies,
+        pieces: Described,
         /// The data may be read before a receive matches.
         #[serde(skip)]
         may_buffer: bool,
@@ -41,41 +41,41 @@ pub(crate) enum Body {
 /// Where data lies in a process's memory: address and length of each piece, in packed order. No piece if that is unknown.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
-pub(crate) enum Lies {
+pub(crate) enum Described {
     /// Most do. It needs no memory of its own.
-    InOne([(u64, u64); 1]),
-    In(Vec<(u64, u64)>),
+    One([(u64, u64); 1]),
+    Several(Vec<(u64, u64)>),
 }
 
-impl Lies {
+impl Described {
     pub fn pieces(&self) -> &[(u64, u64)] {
         match self {
-            Lies::InOne(piece) => piece,
-            Lies::In(pieces) => pieces,
+            Described::One(piece) => piece,
+            Described::Several(pieces) => pieces,
         }
     }
 }
 
-impl Default for Lies {
+impl Default for Described {
     fn default() -> Self {
-        Lies::In(Vec::new())
+        Described::Several(Vec::new())
     }
 }
 
-impl From<Vec<(u64, u64)>> for Lies {
-    fn from(pieces: Vec<(u64, u64)>) -> Lies {
+impl From<Vec<(u64, u64)>> for Described {
+    fn from(pieces: Vec<(u64, u64)>) -> Described {
         match pieces[..] {
-            [piece] => Lies::InOne([piece]),
-            _ => Lies::In(pieces),
+            [piece] => Described::One([piece]),
+            _ => Described::Several(pieces),
         }
     }
 }
 
-impl From<Lies> for Vec<(u64, u64)> {
-    fn from(lies: Lies) -> Self {
-        match lies {
-            Lies::InOne(piece) => piece.to_vec(),
-            Lies::In(pieces) => pieces,
+impl From<Described> for Vec<(u64, u64)> {
+    fn from(described: Described) -> Self {
+        match described {
+            Described::One(piece) => piece.to_vec(),
+            Described::Several(pieces) => pieces,
         }
     }
 }
@@ -86,7 +86,7 @@ fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::
     #[derive(Deserialize)]
     enum Plain {
         Eager { notify: bool, data: Data },
-        Rts { size: u64, pieces: Lies },
+        Rts { size: u64, pieces: Described },
     }
     let (note, plain) = <(Vec<u8>, Plain)>::deserialize(from)?;
     let body = match plain {
@@ -98,7 +98,7 @@ fn noted<'de, D: Deserializer<'de>>(from: D) -> Result<Box<(Vec<u8>, Body)>, D::
 
 impl Default for Body {
     fn default() -> Self {
-        Body::Rts { size: 0, pieces: Lies::default(), may_buffer: false }
+        Body::Rts { size: 0, pieces: Described::default(), may_buffer: false }
     }
 }
 

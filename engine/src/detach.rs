@@ -2,7 +2,7 @@
 //!
 //! Invariant: afterwards no message says where its data lies; the receiver has to ask for the data (CTS).
 
-use crate::arrived::{Arrived, Body, Lies};
+use crate::arrived::{Arrived, Body, Described};
 use crate::state::State;
 use crate::wire::{Message, Pieces};
 use crate::{Engine, OpId, Output, PeerId};
@@ -48,7 +48,7 @@ impl Engine {
             if message.peer == peer
                 && let Body::Rts { pieces, may_buffer, .. } = message.body.plain_mut()
             {
-                *pieces = Lies::default();
+                *pieces = Described::default();
                 *may_buffer = false;
             }
         };

@@ -24,6 +24,7 @@ pub fn samples(context: ContextId, op: u64) -> Vec<Vec<u8>> {
         Message::Rts { head, size: 9, note: b"", pieces, may_buffer: false },
         Message::Rts { head, size: READ_FROM, note: b"", pieces: Pieces::new(&long), may_buffer: true },
         Message::Rts { head, size: 9, note: b"note", pieces, may_buffer: false },
+        Message::Rts { head, size: READ_FROM, note: b"note", pieces: Pieces::new(&long), may_buffer: true },
         Message::Cts { sender_op: op, receiver_op: 2, offset: 3, len: 4 },
         Message::Rtr { sender_op: op, receiver_op: 2, offset: 3, len: 9, pieces },
         Message::Atp { receiver_op: op, done: true },

@@ -54,7 +54,7 @@ pub use now::Readable;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD, Short};
 
-use arrived::{Arrived, Body, Lies};
+use arrived::{Arrived, Body, Described};
 use base::bytes::Malformed;
 use base::{Memory, Sorted, tight};
 use credit::Freed;
@@ -285,7 +285,7 @@ impl Engine {
         reading.into_iter().for_each(|op| self.ask_for_rest(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
             if let Body::Rts { pieces, may_buffer, .. } = claim.message.body.plain_mut() {
-                *pieces = Lies::default();
+                *pieces = Described::default();
                 *may_buffer = false;
             }
         }

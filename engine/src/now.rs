@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// Such a message is received: our caller has read it since [`Engine::readable`], and has done nothing else with the engine. It sends
-    /// the DONE to the peer. `None`: nothing has changed, since it is not there.
+    /// the DONE to the peer, which may come before what the engine has put out. `None`: nothing has changed, since it is not there.
     pub fn take_read(&mut self, message: Readable) -> Option<(Envelope, Short)> {
         let Readable { peer, size, ctx, place, .. } = message;
         let context = self.contexts.get_mut(ctx.0 as usize)?.as_mut()?;

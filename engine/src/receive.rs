@@ -279,7 +279,7 @@ impl Engine {
         (note, pieces, may_buffer): (&[u8], Pieces<'_>, bool),
     ) -> Result<(), Malformed> {
         self.to_buffer |= may_buffer;
-        self.keep(peer, head, Body::Rts { size, pieces: pieces.lies(), may_buffer }.with_note(note))
+        self.keep(peer, head, Body::Rts { size, pieces: pieces.described(), may_buffer }.with_note(note))
     }
 
     /// Takes an EAGER with a note.
@@ -543,7 +543,7 @@ impl Engine {
         self.peers[peer.0 as usize].pull = can;
     }
 
-    /// Messages of these sizes are here sooner if this process reads the peer's memory than if they come eager: bit n is that of 64 KiB · 2^n
+    /// Messages of these sizes are here sooner if this process reads the peer's memory than if they come eager: bit n is that of 32 KiB · 2^n
     /// and longer ones up to twice that. The peer hears it with the next transfer.
     pub fn set_read_sooner(&mut self, peer: PeerId, sizes: u8) {
         self.peers[peer.0 as usize].read_sooner = sizes;

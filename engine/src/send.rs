@@ -99,16 +99,10 @@ impl Engine {
         if mode != Mode::Standard || !p.is_free(&self.out) || !p.may_go_eager(&self.cfg, size) {
             return None;
         }
-        if size >= READ_FROM {
-            if p.is_announced(size) {
-                return None;
-            }
-            p.announce.count(size);
-        }
-        if self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
+        if size >= READ_FROM && p.is_announced(size) || self.troubled && self.fault(ctx, Source::Rank(dest)).is_some() {
             return None;
         }
-        self.peers[peer.0 as usize].spending.spend(size);
+        self.peers[peer.0 as usize].leaves(size, true);
         // No message ever names this operation.
         Some((peer, EagerHead::new(false, Head { tag, source: context.rank, context: context.context, op: 0 })))
     }
@@ -130,7 +124,7 @@ impl Engine {
         let peer = context.members.get(dest)?;
         let p = &mut self.peers[peer.0 as usize];
         let may = p.may_go_eager(&self.cfg, size);
-        let is_announced = size > 0 && if may { p.is_announced(size) } else { p.max_segments > 0 };
+        let is_announced = if may { p.is_announced(size) } else { p.max_segments > 0 };
         if !is_announced || !p.is_free(&self.out) || !p.spending.has_envelope() || self.tracking.is_some() {
             return None;
         }

@@ -1,7 +1,7 @@
 //! The messages of docs/protocol.md, to bytes and back. Used by the engine only. Decoding is strict.
 
 use crate::ContextId;
-use crate::arrived::Lies;
+use crate::arrived::Described;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
@@ -91,10 +91,10 @@ impl<'a> Pieces<'a> {
     }
 
     /// As they are kept.
-    pub fn lies(self) -> Lies {
+    pub fn described(self) -> Described {
         match self {
-            Pieces::One(at, len) => Lies::InOne([(at, len)]),
-            Pieces::Listed(_) => Lies::In(self.iter().collect()),
+            Pieces::One(at, len) => Described::One([(at, len)]),
+            Pieces::Listed(_) => Described::Several(self.iter().collect()),
         }
     }
 

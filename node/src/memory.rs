@@ -74,6 +74,8 @@ impl Layout {
     /// Its memory, if that is contiguous.
     pub(crate) fn run(&self) -> Option<&[u8]> {
         match self.body {
+            // An empty buffer may be a null pointer.
+            Body::Run(0) => Some(&[]),
             // SAFETY: the constructors' callers promise that the bytes are readable as long as the layout is used.
             Body::Run(bytes) => Some(unsafe { std::slice::from_raw_parts(self.base, bytes) }),
             _ => None,
@@ -387,5 +389,17 @@ impl<'a> Pieces<'a> {
     }
     fn as_slice(&self) -> &[IoSlice<'a>] {
         if self.many.is_empty() { self.first.as_slice() } else { &self.many }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_buffer_may_be_a_null_pointer() {
+        // SAFETY: it has no bytes.
+        let empty = unsafe { Layout::contiguous(std::ptr::null_mut(), 0) };
+        assert_eq!(empty.run(), Some(&[][..]));
     }
 }

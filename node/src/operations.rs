@@ -35,7 +35,7 @@ impl Core {
         let ctx = self.session.ctx_with(inter, Source::Rank(dest));
         let op = self.session.engine.next_op();
         let size = data.bytes();
-        let at = data.run().map(|run| run.as_ptr() as u64).filter(|_| size >= READ_FROM);
+        let at = if size >= READ_FROM { data.run().map(|run| run.as_ptr() as u64) } else { None };
         self.session.mem.insert(op, data);
         self.note_polls(ctx, dest, size);
         if !at.is_some_and(|at| self.session.announce_now(op, (ctx, dest, tag), (at, size), mode)) {

@@ -1,7 +1,7 @@
 //! The queues are compared with plain lists that are searched in order.
 
 use super::*;
-use crate::arrived::{Arrived, Body, Lies};
+use crate::arrived::{Arrived, Body, Described};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ fn a_receive_meets_the_oldest_message() {
             up = if plain.len() >= most { false } else { up || plain.is_empty() };
             if (rng.below(10) < 7) == up {
                 let (Source::Rank(source), tag) = (rng.source(0), rng.tag(tags)) else { unreachable!() };
-                let body = Body::Rts { size: op, pieces: Lies::default(), may_buffer: false };
+                let body = Body::Rts { size: op, pieces: Described::default(), may_buffer: false };
                 unexpected.push(Arrived { source, tag, op, body, ..Arrived::default() });
                 plain.push((op, source, tag));
             } else {

@@ -1,6 +1,7 @@
-//! Sends that the caller gives to the lane itself (`start_eager`).
+//! Sends that the caller gives to the lane itself (`start_eager`, `start_announced`).
 
 use super::*;
+use crate::state::Hold;
 use crate::wire::{EagerHead, Message};
 use base::Memory;
 use base::protocol::message::READ_FROM;
@@ -179,7 +180,7 @@ fn what_is_announced_directly_is_as_any_other() {
 #[test]
 fn what_cannot_be_announced_directly_is_not() {
     type Change = fn(&mut Side);
-    let changes: [Change; 9] = [
+    let changes: [Change; 11] = [
         |a| a.engine.set_max_segments(a.peer, 0),
         |a| {
             a.send(0, &[1], Mode::Standard);
@@ -193,16 +194,19 @@ fn what_cannot_be_announced_directly_is_not() {
             a.engine.on_message(&mut a.mem, a.peer, &word).unwrap();
         },
         |a| {
-            for _ in 0..4 {
+            for _ in 0..3 {
                 a.send(0, &[], Mode::Standard);
             }
             while a.engine.next_output().is_some() {}
+            assert!(a.engine.peers[a.peer.0 as usize].is_free(&a.engine.out), "only envelopes are missing");
         },
+        |a| a.engine.peers[a.peer.0 as usize].hold.set(Hold::SKIPPING, true),
+        |a| a.engine.peers[a.peer.0 as usize].hold.set(Hold::LEFT, true),
         // It waits for another reason, and what waits is not overtaken.
         |a| {
             a.engine.set_backlogged(&a.mem, a.peer, true);
             a.send(0, &[], Mode::Standard);
-            a.engine.peers[a.peer.0 as usize].hold.set(crate::state::Hold::BACKLOGGED, false);
+            a.engine.peers[a.peer.0 as usize].hold.set(Hold::BACKLOGGED, false);
         },
     ];
     let refused = |a: &mut Side, op, (at, size), mode, what: &str| {

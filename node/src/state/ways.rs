@@ -43,11 +43,10 @@ const SOONER: f32 = 0.75;
 const LEAVE: f32 = 0.85;
 /// The measured times that are kept of each way.
 const LAST: usize = 8;
-/// By so much the cost of a way rises at most with one message of the shortest size that is measured, and with any. A host takes its
+/// By so much the cost of a way rises at most with one message of up to [`SHORT`] bytes, and with any. A host takes its
 /// processors away for many messages in a row: what was measured meanwhile of one way would be compared with quiet times of the others.
 const RISE: f32 = 0.01;
 const LONG_RISE: f32 = 0.03;
-/// Bytes of a message that is short in this sense.
 const SHORT: f32 = 65536.0;
 /// Of so many runs of messages one goes another way, to see whether it is faster now; and of so many where that was more than [`MUCH`]
 /// times slower. The two others take turns.

@@ -187,7 +187,15 @@ impl Proc {
         } else {
             self.session.mem.0.insert(op.0, (0..m.size).map(|at| content(id, at)).collect());
         }
-        self.session.engine.send(&self.session.mem, op, ctx, rank[m.to], m.tag, m.size, m.mode);
+        let mem = &self.session.mem;
+        let at = mem.with_slices(op.0, 0, m.size as usize, 2, |pieces| match pieces {
+            [whole] => Some(whole.as_ptr() as u64),
+            _ => None,
+        });
+        let to = (ctx, rank[m.to], m.tag);
+        if !at.is_some_and(|at| self.session.announce_now(op, to, (at, m.size), m.mode)) {
+            self.session.engine.send(&self.session.mem, op, ctx, rank[m.to], m.tag, m.size, m.mode);
+        }
         self.sending.push(op);
     }
 
