@@ -165,10 +165,11 @@ impl Names {
         (entry.until > now).then_some((&entry.bytes, entry.number))
     }
 
-    /// The live records behind `after`, without secrets, in order.
-    pub(super) fn list(&self, after: Option<Key>, now: Instant) -> impl Iterator<Item = &[u8]> {
+    /// The records behind `after`, without secrets, in order. One whose lease is over is there until the sweep that tells of it: who follows
+    /// the list and the news would take it for given back if it went from the list before.
+    pub(super) fn list(&self, after: Option<Key>) -> impl Iterator<Item = &[u8]> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.all.range((from, Bound::Unbounded)).filter(move |(_, e)| e.until > now).map(|(_, e)| &*e.shown)
+        self.all.range((from, Bound::Unbounded)).map(|(_, e)| &*e.shown)
     }
 
     /// A client has closed its connection. The holders of names that were last renewed by it may be dead.
