@@ -125,6 +125,13 @@ impl Body {
         !matches!(self.plain(), Body::Eager { notify: false, .. })
     }
 
+    /// Forgets where the data of an announced message lies: its sender goes on elsewhere, or waits for it no more.
+    pub fn forget_pieces(&mut self) {
+        if let Body::Rts { pieces, may_buffer, .. } = self.plain_mut() {
+            (*pieces, *may_buffer) = (Described::default(), false);
+        }
+    }
+
     /// The body with a note, unless that is empty.
     pub fn with_note(self, note: &[u8]) -> Body {
         if note.is_empty() { self } else { Body::Noted(Box::new((note.to_vec(), self))) }

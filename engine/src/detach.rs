@@ -2,7 +2,7 @@
 //!
 //! Invariant: afterwards no message says where its data lies; the receiver has to ask for the data (CTS).
 
-use crate::arrived::{Arrived, Body, Described};
+use crate::arrived::Arrived;
 use crate::state::State;
 use crate::wire::{Message, Pieces};
 use crate::{Engine, OpId, Output, PeerId};
@@ -45,11 +45,8 @@ impl Engine {
     /// Forgets where data lies in the memory of this peer, which goes on in another process.
     pub fn forget_memory(&mut self, peer: PeerId) {
         let mut forget = |message: &mut Arrived| {
-            if message.peer == peer
-                && let Body::Rts { pieces, may_buffer, .. } = message.body.plain_mut()
-            {
-                *pieces = Described::default();
-                *may_buffer = false;
+            if message.peer == peer {
+                message.body.forget_pieces();
             }
         };
         for context in self.contexts.iter_mut().flatten() {

@@ -54,7 +54,7 @@ pub use now::Readable;
 pub use types::*;
 pub use wire::{EagerHead, MAX_NOTE, MAX_TOLD, Short};
 
-use arrived::{Arrived, Body, Described};
+use arrived::Arrived;
 use base::bytes::Malformed;
 use base::{Memory, Sorted, tight};
 use credit::Freed;
@@ -284,10 +284,7 @@ impl Engine {
         // A sender that is told of the close ends the sends whose data was not asked for.
         reading.into_iter().for_each(|op| self.ask_for_rest(op));
         for claim in self.claimed.values_mut().filter(|c| c.ctx == ctx) {
-            if let Body::Rts { pieces, may_buffer, .. } = claim.message.body.plain_mut() {
-                *pieces = Described::default();
-                *may_buffer = false;
-            }
+            claim.message.body.forget_pieces();
         }
         self.drop_unexpected(context.context, context.unexpected.into_messages());
         for (_, peer) in context.members.iter() {

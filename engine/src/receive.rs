@@ -255,31 +255,23 @@ impl Engine {
         if std::mem::take(&mut p.is_answering) {
             p.prompt = Some(head.op);
         }
-        match matched {
-            Some((op, _)) if op == NOW.0 => {
-                self.miss_now();
-                self.keep_rts(peer, head, size, (note, pieces, may_buffer))?;
-            }
+        let is_missed = matched.is_some_and(|(op, _)| op == NOW.0);
+        if is_missed {
+            self.miss_now();
+        }
+        match matched.filter(|_| !is_missed) {
             // `arrived` has set `latest` to the inter-communicator of this message.
             Some(receive) => {
                 self.noted(peer, receive.0, note);
                 let ctx = self.peers[peer.0 as usize].latest;
                 self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter(), false);
             }
-            None => self.keep_rts(peer, head, size, (note, pieces, may_buffer))?,
+            None => {
+                self.to_buffer |= may_buffer;
+                self.keep(peer, head, Body::Rts { size, pieces: pieces.described(), may_buffer }.with_note(note))?;
+            }
         }
         Ok(())
-    }
-
-    fn keep_rts(
-        &mut self,
-        peer: PeerId,
-        head: &Head,
-        size: u64,
-        (note, pieces, may_buffer): (&[u8], Pieces<'_>, bool),
-    ) -> Result<(), Malformed> {
-        self.to_buffer |= may_buffer;
-        self.keep(peer, head, Body::Rts { size, pieces: pieces.described(), may_buffer }.with_note(note))
     }
 
     /// Takes an EAGER with a note.

@@ -49,19 +49,14 @@ impl Default for Pieces<'_> {
 
 impl<'a> Pieces<'a> {
     /// [`Malformed`] unless there are no pieces, or they are as long as the message and none is empty.
-    fn decode(bytes: &'a [u8], size: u64) -> Result<Pieces<'a>, Malformed> {
-        let pieces = Pieces::new(bytes);
-        let good = bytes.len().is_multiple_of(PIECE) && bytes.len() <= MOST_DESCRIBED * PIECE;
-        let whole = pieces.iter().try_fold(0u64, |sum, (at, len)| {
+    fn checked(self, size: u64) -> Result<Pieces<'a>, Malformed> {
+        let whole = self.iter().try_fold(0u64, |sum, (at, len)| {
             at.checked_add(len).ok_or(Malformed)?;
             if len == 0 { Err(Malformed) } else { sum.checked_add(len).ok_or(Malformed) }
         })?;
-        if bytes.is_empty() || good && whole == size { Ok(pieces) } else { Err(Malformed) }
-    }
-
-    /// One piece, which is as long as the message.
-    fn whole(at: u64, size: u64) -> Result<Pieces<'a>, Malformed> {
-        if size > 0 && at.checked_add(size).is_some() { Ok(Pieces::One(at, size)) } else { Err(Malformed) }
+        let bytes = self.bytes();
+        let good = bytes.is_multiple_of(PIECE) && bytes <= MOST_DESCRIBED * PIECE && whole == size;
+        if bytes == 0 || good { Ok(self) } else { Err(Malformed) }
     }
 
     /// Pieces as they are on the wire.
@@ -429,10 +424,10 @@ impl Message<'_> {
                 let size = t.u64()?;
                 let (note, rest) = if flags & NOTED == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
                 let pieces = match rest.try_into() {
-                    Ok(at) if flags & IN_ONE != 0 => Pieces::whole(u64::from_le_bytes(at), size)?,
+                    Ok(at) if flags & IN_ONE != 0 => Pieces::One(u64::from_le_bytes(at), size).checked(size)?,
                     // One piece that is listed would be the same in other words.
                     _ if flags & IN_ONE != 0 || rest.len() == PIECE => return Err(Malformed),
-                    _ => Pieces::decode(rest, size)?,
+                    _ => Pieces::new(rest).checked(size)?,
                 };
                 let may_buffer = flags & MAY_BUFFER != 0;
                 if may_buffer && (rest.is_empty() || !(READ_FROM..=READ_UP_TO).contains(&size)) {
@@ -443,7 +438,7 @@ impl Message<'_> {
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             RTR => {
                 let (sender_op, receiver_op, offset, len) = (t.u64()?, t.u64()?, t.u64()?, t.u64()?);
-                let pieces = Pieces::decode(t.rest(), len)?;
+                let pieces = Pieces::new(t.rest()).checked(len)?;
                 return Ok(Message::Rtr { sender_op, receiver_op, offset, len, pieces });
             }
             ATP => {
