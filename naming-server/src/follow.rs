@@ -93,7 +93,7 @@ pub fn follow(
             let is_left = left_over.contains(key) || aborted.contains(&holder(&gone.record));
             is_left || gone.other.is_some() && gone.records().any(is_dead)
         };
-        // A store may notice a moment later how a name went: a server lists none whose lease is over.
+        // A store may notice a moment later how a name went.
         // A holder that is dead may have given it back before.
         let is_open = before.keys().any(|key| !now.contains_key(key) && !left_over.contains(key));
         if is_open && !std::mem::replace(&mut is_asked_again, true) {
