@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 10;
+    pub const VERSION: u16 = 11;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 10";
+        8 VERSION "u16" "version, 11";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -435,9 +435,9 @@ pub mod message {
     /// Bytes of one description: the address and the length of a piece.
     pub const PIECE: usize = 16;
     /// Where the sizes begin of which a DONE tells, in bytes; each is twice the one before.
-    pub const READ_FROM: u64 = 32 << 10;
+    pub const READ_FROM: u64 = 16 << 10;
     /// How many there are.
-    pub const READ_SIZES: usize = 4;
+    pub const READ_SIZES: usize = 5;
     /// The last one. No longer message goes eager.
     pub const READ_UP_TO: u64 = READ_FROM << (READ_SIZES - 1);
     /// In their place: the message came before its receive.

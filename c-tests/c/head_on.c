@@ -24,7 +24,7 @@ static void exchange(int bytes)
 
 static void one(void)
 {
-    static const int sizes[] = {32 << 10, 64 << 10, 100000, 128 << 10, MOST};
+    static const int sizes[] = {16 << 10, 32 << 10, 64 << 10, 100000, 128 << 10, MOST};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) exchange(sizes[s]);
 }
 

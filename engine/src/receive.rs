@@ -535,7 +535,7 @@ impl Engine {
         self.peers[peer.0 as usize].pull = can;
     }
 
-    /// Messages of these sizes are here sooner if this process reads the peer's memory than if they come eager: bit n is that of 32 KiB · 2^n
+    /// Messages of these sizes are here sooner if this process reads the peer's memory than if they come eager: bit n is that of 16 KiB · 2^n
     /// and longer ones up to twice that. The peer hears it with the next transfer.
     pub fn set_read_sooner(&mut self, peer: PeerId, sizes: u8) {
         self.peers[peer.0 as usize].read_sooner = sizes;

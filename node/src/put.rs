@@ -32,7 +32,9 @@ impl Core {
             pieces.extend(ours.iter_mut().map(|piece| (piece.as_mut_ptr() as u64, piece.len() as u64)));
         });
         if !self.session.engine.ask_to_put(pull.op, half, &pieces) {
-            self.pulls.ways.reads_alone(pull.op);
+            if let Some(pair) = self.pulls.ways.reads_alone(pull.op) {
+                self.note_sooner(pair);
+            }
             return pull;
         }
         // The sender begins while we read.

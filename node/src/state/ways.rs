@@ -38,7 +38,9 @@ const RUN: u32 = 4;
 /// So often each way is tried before one is preferred.
 const TRIES: u32 = RUN;
 /// A message that is read in this part of the time that the lane takes is here sooner than if it came eager, without our answer to its announcement.
+/// That answer is a larger part of the time of those that are less than twice as long as the shortest.
 const SOONER: f32 = 0.75;
+const SHORT_SOONER: f32 = 0.55;
 /// A way is left only for one that takes this part of its time: to go over costs some time itself.
 const LEAVE: f32 = 0.85;
 /// The measured times that are kept of each way.
@@ -108,9 +110,9 @@ struct Size {
 }
 
 impl Size {
-    /// A way was measured.
-    fn note(&mut self, way: Way, cost: f32, rise: f32) {
-        self.measured[way as usize].note(cost, rise);
+    /// A way was measured with a message of so many bytes.
+    fn note(&mut self, way: Way, cost: f32, bytes: u64) {
+        self.measured[way as usize].note(cost, rise(bytes));
         if self.untried().is_some() {
             return;
         }
@@ -118,7 +120,8 @@ impl Size {
         let leaves = |better: Way| least.is_some_and(|least| self.cost(least) < self.cost(better) * LEAVE);
         self.better = self.better.filter(|better| !leaves(*better)).or(least);
         let [push, read] = self.costs();
-        self.sooner = read < push * if self.sooner { SOONER / LEAVE } else { SOONER };
+        let part = if bytes < 2 * READ_FROM { SHORT_SOONER } else { SOONER };
+        self.sooner = read < push * if self.sooner { part / LEAVE } else { part };
     }
 
     fn cost(&self, way: Way) -> f32 {
@@ -249,13 +252,12 @@ impl Ways {
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
-    pub(crate) fn reads_alone(&mut self, op: OpId) {
-        let Some(timed) = self.timed.iter_mut().find(|timed| timed.op == op) else { return };
+    /// Returns its pair, if [`Ways::sooner`] may say something else of it now.
+    pub(crate) fn reads_alone(&mut self, op: OpId) -> Option<usize> {
+        let timed = self.timed.iter_mut().find(|timed| timed.op == op)?;
         timed.way = Way::Pull;
         let (pair, size) = (timed.pair, timed.size);
-        if let Some(sizes) = self.pairs.get_mut(&pair) {
-            sizes[class(size)].note(Way::Both, f32::INFINITY, rise(size));
-        }
+        self.note_cost(pair, size, Way::Both, f32::INFINITY).then_some(pair)
     }
 
     /// The sizes of messages that are here sooner by reading than eager, for [`engine::Engine::set_read_sooner`].
@@ -293,13 +295,16 @@ impl Ways {
         self.note(pair, size, way, since.elapsed()).then_some(pair)
     }
 
-    /// Returns whether that changes what is known.
+    /// A message took so long. Returns whether that changes what is known.
     fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
+        self.note_cost(pair, size, way, took.as_nanos() as f32 * 1024.0 / size.max(1) as f32)
+    }
+
+    fn note_cost(&mut self, pair: usize, size: u64, way: Way, cost: f32) -> bool {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
         let (before, was_sooner) = (known.better, known.sooner);
-        let cost = took.as_nanos() as f32 * 1024.0 / size.max(1) as f32;
-        known.note(way, cost, rise(size));
+        known.note(way, cost, size);
         if let Some(better) = known.better.filter(|better| before != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
             let [push, pull, both] = known.measured.map(|measured| 1024.0 / measured.cost);
@@ -451,7 +456,7 @@ mod tests {
         let mut ways = Ways::default();
         let mut send = || {
             if ways.begin(3, OpId(1), 1 << 20) == Way::Both {
-                ways.reads_alone(OpId(1));
+                _ = ways.reads_alone(OpId(1));
             }
             let way = ways.timed.pop_back().expect("it is timed").way;
             ways.note(3, 1 << 20, way, Duration::from_micros([100, 60][way as usize]));
@@ -460,6 +465,38 @@ mod tests {
         (0..3 * TRIES).for_each(|_| _ = send());
         let pushed = (0..100 * RUN).filter(|_| send() == Way::Push).count();
         assert!(pushed < 20 * RUN as usize, "{pushed}");
+    }
+
+    /// The shortest are given less credit for what our answer to an announcement costs.
+    #[test]
+    fn a_short_message_is_read_where_that_takes_half_of_the_time() {
+        for (read, sooner) in [(50, [0b1, 0b10]), (60, [0, 0b10]), (80, [0, 0])] {
+            let sizes = [READ_FROM, 2 * READ_FROM].map(|size| {
+                let mut ways = Ways::default();
+                (0..3 * TRIES).for_each(|_| {
+                    let way = ways.begin(3, OpId(1), size);
+                    ways.note(3, size, way, Duration::from_micros([100, read, 90][way as usize]));
+                });
+                ways.sooner(3)
+            });
+            assert_eq!(sizes, sooner, "{read}");
+        }
+    }
+
+    /// Whoever tells what is sooner hears of all that changes it, also where the data cannot be written.
+    #[test]
+    fn what_changes_with_a_message_that_is_read_alone_is_told() {
+        for size in [READ_FROM, 200 << 10] {
+            let (mut ways, mut told) = (Ways::default(), 0);
+            for _ in 0..100 * RUN {
+                let mut is_new = ways.begin(3, OpId(1), size) == Way::Both && ways.reads_alone(OpId(1)).is_some();
+                let way = ways.timed.pop_back().expect("it is timed").way;
+                is_new |= ways.note(3, size, way, Duration::from_micros([100, 50][way as usize]));
+                told = if is_new { ways.sooner(3) } else { told };
+                assert_eq!(ways.sooner(3), told, "{size}");
+            }
+            assert_ne!(told, 0, "{size}");
+        }
     }
 
     #[test]
@@ -483,7 +520,8 @@ mod tests {
 
     #[test]
     fn what_is_read_sooner_than_it_comes_eager_is_told() {
-        for (costs, sooner) in [([100, 74, 90], 0b100), ([100, 90, 74], 0b100), ([100, 76, 80], 0), ([74, 100, 100], 0)]
+        for (costs, sooner) in
+            [([100, 74, 90], 0b1000), ([100, 90, 74], 0b1000), ([100, 76, 80], 0), ([74, 100, 100], 0)]
         {
             let mut ways = Ways::default();
             for sent in 0..3 * TRIES {
@@ -503,7 +541,7 @@ mod tests {
         assert_eq!(ways.sooner(3), 0);
         assert_eq!(ways.begin(3, OpId(1), 200 << 10), Way::Both);
         ways.note(3, 200 << 10, Way::Both, Duration::from_micros(20));
-        assert_eq!(ways.sooner(3), 0b100);
+        assert_eq!(ways.sooner(3), 0b1000);
     }
 
     #[test]
