@@ -483,7 +483,7 @@ pub mod message {
         FLAGS: u8, ["flag", "name", "meaning"];
         1 NOTIFY "tell me when matched; of an EAGER alone";
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
-        4 MAY_BUFFER "of an RTS alone, of 32 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
+        4 MAY_BUFFER "of an RTS alone, of 16 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
         8 IN_ONE "of an RTS alone: its data lies in one piece, of which the address follows and no length; a list of one piece is malformed";
     }
 

@@ -62,7 +62,7 @@ static void meet(void)
 
 static void plain(void)
 {
-    static const int sizes[] = {16 << 10, 32 << 10, 64 << 10, 100001, 256 << 10, OFTEN, 1 << 20, MOST};
+    static const int sizes[] = {16 << 10, 24 << 10, 32 << 10, 64 << 10, 100001, 256 << 10, OFTEN, 1 << 20, MOST};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) to_and_fro(sizes[s], MPI_BYTE, sizes[s]);
     /* Enough of one size for all ways, though many of them meet a sender that sleeps. */
     for (int again = 0; again < 5; ++again) to_and_fro(OFTEN, MPI_BYTE, OFTEN);

@@ -98,7 +98,11 @@ mod tests {
             [among(0b010, READ_FROM), among(0b010, 4 * READ_FROM - 1), among(0b100, 4 * READ_FROM)],
             [TRIED, EVERY, EVERY]
         );
-        assert_eq!(among(0b111, READ_UP_TO + 1), 0);
+        let last = 1 << (READ_SIZES - 1);
+        assert_eq!(
+            [among(last, READ_UP_TO), among(last, READ_UP_TO / 2), among(last, READ_UP_TO + 1)],
+            [EVERY, 4 * TRIED, 0]
+        );
         let mut ahead = Announce::default();
         assert!(ahead.is_due(READ_FROM));
         ahead.heard(0b111);

@@ -19,6 +19,8 @@ use wire::lane::Lane;
 const SLICE: u64 = 256 << 10;
 /// The halves meet at a multiple of this.
 const GRAIN: u64 = 4 << 10;
+/// A shorter message is read alone: its half would be less than what asking for it costs.
+const LEAST: u64 = 32 << 10;
 /// So much more the receiver reads: it begins before the sender, which has to be asked and has to tell.
 const AHEAD: u64 = 12 << 10;
 
@@ -31,7 +33,7 @@ impl Core {
         self.session.mem.with_slices_mut(pull.op.0, half, rest, MOST_DESCRIBED, |ours| {
             pieces.extend(ours.iter_mut().map(|piece| (piece.as_mut_ptr() as u64, piece.len() as u64)));
         });
-        if !self.session.engine.ask_to_put(pull.op, half, &pieces) {
+        if pull.size < LEAST || !self.session.engine.ask_to_put(pull.op, half, &pieces) {
             if let Some(pair) = self.pulls.ways.reads_alone(pull.op) {
                 self.note_sooner(pair);
             }

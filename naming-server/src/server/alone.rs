@@ -23,7 +23,7 @@ pub(super) fn answer(names: &mut Names, request: Request, by: (names::By, Owner)
             let number = found.map_or(0, |(_, number)| number);
             Answer::Found { record: found.map(|(record, _)| record.to_vec()), number, common: false }
         }
-        Request::List { after } => page(names, after, now),
+        Request::List { after } => page(names, after),
         // The caller has answered it from the journal.
         Request::Changes { .. } => Answer::Refused(Refusal::Malformed),
     }
@@ -53,9 +53,9 @@ fn take(
 }
 
 /// The records behind a key, as many as an answer holds.
-fn page(names: &mut Names, after: Option<crate::Key>, now: Instant) -> Answer {
+fn page(names: &Names, after: Option<crate::Key>) -> Answer {
     let (mut records, mut size) = (Vec::new(), 0);
-    for record in names.list(after, now) {
+    for record in names.list(after) {
         // Each record is sent with its length.
         size += record.len() + 4;
         if size > PAGE {

@@ -60,9 +60,9 @@ const MUCH: f32 = 2.0;
 /// A size of which nothing is known goes by one that is at most this many powers of two away: sizes between may have gone by that one
 /// too, and then there are no times of theirs.
 const KIN: usize = 3;
-/// Sizes from this power of two on are told apart, up to the last one.
-const FIRST: u32 = 14;
-const CLASSES: usize = 12;
+/// Sizes from this power of two on are told apart, up to the last one. The first are those that are shorter than [`READ_FROM`].
+const FIRST: u32 = 13;
+const CLASSES: usize = 13;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
 
@@ -214,8 +214,11 @@ fn rise(size: u64) -> f32 {
     (RISE * size as f32 / SHORT).clamp(RISE, LONG_RISE)
 }
 
-/// What is far better for sizes like this one, of which nothing is known.
+/// What is far better for sizes like this one, of which nothing is known. The shortest go by none: see [`SHORT_SOONER`].
 fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
+    if class <= self::class(READ_FROM) {
+        return None;
+    }
     let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
     if sizes[class].better.is_some() { None } else { kin.find_map(|kin| sizes.get(kin)?.far_better()) }
 }
@@ -546,7 +549,10 @@ mod tests {
 
     #[test]
     fn sizes_are_told_apart_and_outcomes_need_not_be_asked_for() {
-        assert_eq!([0, 1 << 14, 1 << 15, (1 << 16) - 1, 1 << 40].map(class), [0, 0, 1, 1, CLASSES - 1]);
+        assert_eq!(
+            [0, READ_FROM - 1, READ_FROM, 1 << 15, (1 << 16) - 1, 1 << 40].map(class),
+            [0, 0, 1, 2, 2, CLASSES - 1]
+        );
         let mut ways = Ways::default();
         (0..100).for_each(|n| _ = ways.begin(0, OpId(n), 1 << 20));
         assert_eq!(ways.timed.len(), TIMED);

@@ -165,10 +165,9 @@ impl Names {
         (entry.until > now).then_some((&entry.bytes, entry.number))
     }
 
-    /// The live records behind `after`, without secrets, in order. A name whose lease is over goes into the news as it leaves the list:
-    /// a follower of both would take it for given back if the news came later.
-    pub(super) fn list(&mut self, after: Option<Key>, now: Instant) -> impl Iterator<Item = &[u8]> {
-        self.end_leases(now);
+    /// The records behind `after`, without secrets, in order. One whose lease is over is there until the sweep that tells of it: who follows
+    /// the list and the news would take it for given back if it went from the list before.
+    pub(super) fn list(&self, after: Option<Key>) -> impl Iterator<Item = &[u8]> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.all.range((from, Bound::Unbounded)).map(|(_, e)| &*e.shown)
     }
@@ -204,10 +203,6 @@ impl Names {
         {
             self.forget_oldest_ended();
         }
-        self.end_leases(now);
-    }
-
-    fn end_leases(&mut self, now: Instant) {
         let over: Vec<_> = self.all.iter().filter(|(_, e)| e.until <= now).map(|(k, _)| k.clone()).collect();
         over.iter().for_each(|key| self.remove(key, Fate::Over));
     }
