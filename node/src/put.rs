@@ -27,13 +27,14 @@ const AHEAD: u64 = 12 << 10;
 impl Core {
     /// Has the sender write the second half of a transfer that begins, if our buffer's half is in few pieces. Returns what is to be read.
     pub(crate) fn share(&mut self, pull: Pull) -> Pull {
-        let half = ((pull.size + AHEAD) / 2).next_multiple_of(GRAIN).min(pull.size);
+        let is_short = pull.size < LEAST;
+        let half = if is_short { pull.size } else { ((pull.size + AHEAD) / 2).next_multiple_of(GRAIN) };
         let mut pieces = Vec::new();
         let rest = (pull.size - half) as usize;
         self.session.mem.with_slices_mut(pull.op.0, half, rest, MOST_DESCRIBED, |ours| {
             pieces.extend(ours.iter_mut().map(|piece| (piece.as_mut_ptr() as u64, piece.len() as u64)));
         });
-        if pull.size < LEAST || !self.session.engine.ask_to_put(pull.op, half, &pieces) {
+        if !self.session.engine.ask_to_put(pull.op, half, &pieces) {
             if let Some(pair) = self.pulls.ways.reads_alone(pull.op) {
                 self.note_sooner(pair);
             }

@@ -61,7 +61,7 @@ const MUCH: f32 = 2.0;
 /// too, and then there are no times of theirs.
 const KIN: usize = 3;
 /// Sizes from this power of two on are told apart, up to the last one. The first are those that are shorter than [`READ_FROM`].
-const FIRST: u32 = 13;
+const FIRST: u32 = READ_FROM.ilog2() - 1;
 const CLASSES: usize = 13;
 /// The most transfers that are timed at once.
 const TIMED: usize = 8;
@@ -216,11 +216,11 @@ fn rise(size: u64) -> f32 {
 
 /// What is far better for sizes like this one, of which nothing is known. The shortest go by none: see [`SHORT_SOONER`].
 fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
-    if class <= self::class(READ_FROM) {
+    if sizes[class].better.is_some() || class <= self::class(READ_FROM) {
         return None;
     }
     let mut kin = (1..=KIN).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
-    if sizes[class].better.is_some() { None } else { kin.find_map(|kin| sizes.get(kin)?.far_better()) }
+    kin.find_map(|kin| sizes.get(kin)?.far_better())
 }
 
 impl Ways {
@@ -337,9 +337,13 @@ mod tests {
 
     /// The costs are in the order of [`Way`].
     fn send(ways: &mut Ways, costs: [u64; 3]) -> Way {
-        let way = ways.begin(3, OpId(1), 1 << 20);
+        send_long(ways, 1 << 20, costs)
+    }
+
+    fn send_long(ways: &mut Ways, size: u64, costs: [u64; 3]) -> Way {
+        let way = ways.begin(3, OpId(1), size);
         ways.timed.clear();
-        ways.note(3, 1 << 20, way, Duration::from_micros(costs[way as usize]));
+        ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
         way
     }
 
@@ -408,9 +412,7 @@ mod tests {
         for (costs, better) in [([14, 7, 8], Way::Pull), ([15, 9, 7], Way::Both)] {
             let mut ways = Ways::default();
             let mut send = |costs: [u64; 3]| {
-                let way = ways.begin(3, OpId(1), READ_FROM);
-                ways.timed.clear();
-                ways.note(3, READ_FROM, way, Duration::from_micros(costs[way as usize]));
+                let way = send_long(&mut ways, READ_FROM, costs);
                 (way, ways.sooner(3))
             };
             (0..100 * RUN).for_each(|_| _ = send(costs));
@@ -443,12 +445,7 @@ mod tests {
         for size in [200 << 10, 1 << 20] {
             let mut ways = Ways::default();
             let costs = [50, 60, 200];
-            let looks = (0..20_000 * RUN).filter(|_| {
-                let way = ways.begin(3, OpId(1), size);
-                ways.timed.clear();
-                ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
-                way == Way::Both
-            });
+            let looks = (0..20_000 * RUN).filter(|_| send_long(&mut ways, size, costs) == Way::Both);
             assert!(looks.count() > (10 * RUN) as usize, "{size}");
         }
     }
@@ -476,10 +473,7 @@ mod tests {
         for (read, sooner) in [(50, [0b1, 0b10]), (60, [0, 0b10]), (80, [0, 0])] {
             let sizes = [READ_FROM, 2 * READ_FROM].map(|size| {
                 let mut ways = Ways::default();
-                (0..3 * TRIES).for_each(|_| {
-                    let way = ways.begin(3, OpId(1), size);
-                    ways.note(3, size, way, Duration::from_micros([100, read, 90][way as usize]));
-                });
+                (0..3 * TRIES).for_each(|_| _ = send_long(&mut ways, size, [100, read, 90]));
                 ways.sooner(3)
             });
             assert_eq!(sizes, sooner, "{read}");
@@ -507,11 +501,7 @@ mod tests {
         let mut ways = Ways::default();
         (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [50, 500, 500]));
         let mut reads = |size: u64, costs: [u64; 3]| {
-            let mut send = || {
-                let way = ways.begin(3, OpId(1), size);
-                ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
-                way
-            };
+            let mut send = || send_long(&mut ways, size, costs);
             let early = (0..RUN * AGAIN - 1).filter(|_| send() != Way::Push).count();
             [early, (0..RUN * AGAIN * 4).filter(|_| send() != Way::Push).count()]
         };
