@@ -257,11 +257,7 @@ impl Buffers {
     // Inlined, so that the layout is made where it stays.
     #[inline(always)]
     pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
-        let at = op.slot();
-        if at >= self.slots.len() {
-            self.grow(at + 1);
-        }
-        let slot = &mut self.slots[at];
+        let Some(slot) = self.slots.get_mut(op.slot()) else { return self.insert_later(op, layout) };
         if slot.op != NOW {
             slot.vacate();
         }
@@ -270,8 +266,10 @@ impl Buffers {
     }
 
     #[cold]
-    fn grow(&mut self, slots: usize) {
-        self.slots.resize_with(slots, Slot::vacant);
+    #[inline(never)]
+    fn insert_later(&mut self, op: OpId, layout: Layout) {
+        self.slots.resize_with(op.slot(), Slot::vacant);
+        self.slots.push(Slot { op, layout });
     }
 
     /// Sets the buffer of a receive without an operation, or removes it.

@@ -123,13 +123,11 @@ struct Twin {
 /// References to an inter-communicator that completed operations have given back, for the next ones.
 #[derive(Default)]
 struct Spare {
-    references: Vec<Arc<Inter>>,
+    /// How many: each is counted in the `Arc`, and nobody has it.
+    references: usize,
     /// The inter-communicator was removed, so no operation will come.
     removed: bool,
 }
-
-/// The most spare references that an inter-communicator keeps.
-const MOST_SPARE: usize = 256;
 
 impl Inter {
     pub fn new(shadow: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
@@ -183,15 +181,16 @@ impl Inter {
     #[inline(always)]
     #[must_use]
     pub fn let_go(self: Arc<Inter>, core: &mut Core) -> Option<Arc<Inter>> {
-        // SAFETY: the reference is stored in `spare` or returned, so the inter-communicator lives on.
-        let spare = unsafe { &(*Arc::as_ptr(&self)).spare };
-        spare.with(core, |_, spare| {
-            if spare.removed || spare.references.len() == MOST_SPARE {
-                return Some(self);
-            }
-            spare.references.push(self);
-            None
-        })
+        let is_kept = self.spare.with(core, |_, spare| {
+            spare.references += usize::from(!spare.removed);
+            !spare.removed
+        });
+        if is_kept {
+            // It is counted as a spare one, and stays.
+            std::mem::forget(self);
+            return None;
+        }
+        Some(self)
     }
 
     /// Keeps the coupling's record until this inter-communicator, and all that were made from it, are freed.
@@ -411,22 +410,18 @@ impl InterRef {
         // SAFETY: it was in the table when `removed` was read, and was not removed since: `remove` counts under the
         // node's lock, which this thread has, and holds a reference until then.
         let inter = unsafe { &*self.at };
-        let spare = inter.spare.with(core, |_, spare| spare.references.pop());
-        // SAFETY: as above; every inter-communicator in the cache lies in an `Arc`.
-        Some(spare.unwrap_or_else(|| unsafe { one_more(self.at) }))
-    }
-}
-
-/// A new reference.
-///
-/// # Safety
-/// `inter` is alive and lies in an `Arc`.
-#[cold]
-unsafe fn one_more(inter: *const Inter) -> Arc<Inter> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        Arc::increment_strong_count(inter);
-        Arc::from_raw(inter)
+        let has_spare = inter.spare.with(core, |_, spare| {
+            let has = spare.references > 0;
+            spare.references -= usize::from(has);
+            has
+        });
+        // SAFETY: as above; every inter-communicator in the cache lies in an `Arc`, which counts a spare reference as one.
+        unsafe {
+            if !has_spare {
+                Arc::increment_strong_count(self.at);
+            }
+            Some(Arc::from_raw(self.at))
+        }
     }
 }
 
@@ -536,8 +531,11 @@ pub fn remove(inter: &Arc<Inter>) {
     if let Ok(node) = node() {
         let unused = node.with(|core| {
             REMOVED.fetch_add(1, Ordering::Release);
-            inter.spare.with(core, |_, spare| std::mem::replace(spare, Spare { removed: true, ..Spare::default() }))
+            inter
+                .spare
+                .with(core, |_, spare| std::mem::replace(spare, Spare { references: 0, removed: true }).references)
         });
-        drop(unused);
+        // SAFETY: it lies in an `Arc`, of which the caller has a reference; each spare one was counted, and nobody has it.
+        (0..unused).for_each(|_| unsafe { Arc::decrement_strong_count(Arc::as_ptr(inter)) });
     }
 }

@@ -203,7 +203,17 @@ pub fn is_wide() -> bool {
 #[inline(always)]
 pub unsafe fn load_handle(at: usize) -> Handle {
     // SAFETY: the caller's promise.
-    unsafe { if is_wide() { (at as *const u64).read() } else { u64::from((at as *const u32).read()) } }
+    unsafe { load_handle_of(is_wide(), at) }
+}
+
+/// The same for one of many, where [`is_wide`] was asked before.
+///
+/// # Safety
+/// `at` is the address of a handle of this ABI.
+#[inline(always)]
+pub unsafe fn load_handle_of(is_wide: bool, at: usize) -> Handle {
+    // SAFETY: the caller's promise.
+    unsafe { if is_wide { (at as *const u64).read() } else { u64::from((at as *const u32).read()) } }
 }
 
 /// Writes a handle to memory.

@@ -338,9 +338,9 @@ impl Mixed {
 
 /// A Waitall of requests of ours alone, which needs no list of them. `None`: there are others among them, or one is not live.
 unsafe fn wait_for_ours(count: usize, array: usize, statuses: usize) -> Answer {
-    let (width, count) = (abi::get().family.handle_bytes, count as c_int as usize);
+    let (width, is_wide, count) = (abi::get().family.handle_bytes, abi::is_wide(), count as c_int as usize);
     // SAFETY: the program's array of `count` requests.
-    let token = |i: usize| unsafe { abi::load_handle(array + i * width) };
+    let token = |i: usize| unsafe { abi::load_handle_of(is_wide, array + i * width) };
     if !request::are_tokens((0..count).map(token)) {
         return None;
     }
