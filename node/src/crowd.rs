@@ -22,8 +22,8 @@ const FEW: u32 = 32;
 const SWITCH: Duration = Duration::from_micros(3);
 /// How long a thread keeps the processor while another one of this process waits.
 const TURN: Duration = Duration::from_millis(1);
-/// Who gets the processor back after this time has given it to others than threads of this process. Then it gives no turn for this many
-/// times as long.
+/// Who gets the processor back after this time, twice in a row, has given it to others than threads of this process. Then it gives no turn
+/// for this many times as long. Once may have been a host that took the processor of a virtual machine away.
 const LONG_TURN: Duration = Duration::from_micros(2500);
 const SELDOM: u32 = 32;
 /// How long a thread sleeps instead of yielding before it tries again: at first, and at most. Each time that this was in vain it doubles.
@@ -68,6 +68,8 @@ pub(crate) struct Crowd {
     turn: Option<Turn>,
     /// No turns are given before.
     turns_from: Option<Instant>,
+    /// The last turn that was given took long.
+    was_long: bool,
     /// Since when this process sleeps instead.
     computes: Option<Instant>,
     /// How long it does; zero: it was not so lately.
@@ -111,7 +113,9 @@ impl Crowd {
     /// A thread whose turn was over has yielded.
     pub(crate) fn gave_turn(&mut self, since: Instant, now: Instant) {
         let took = now.saturating_duration_since(since);
-        self.turns_from = (took >= LONG_TURN).then(|| now + SELDOM * took);
+        let is_long = took >= LONG_TURN;
+        self.turns_from = (is_long && self.was_long).then(|| now + SELDOM * took);
+        self.was_long = is_long;
     }
 
     /// Another thread has had the processor for a whole slice.
@@ -238,9 +242,16 @@ mod tests {
         assert!((4..6).all(|part| !is_over(2, part)));
         assert!((6..10).all(|part| !is_over(1, part)), "it has begun anew");
         assert!(is_over(1, 10));
-        // Somebody else has had it.
-        let back = start + 2 * LONG_TURN;
-        crowd.gave_turn(start, back);
+        // Somebody else may have had it.
+        let once = start + 2 * LONG_TURN;
+        crowd.gave_turn(start, once);
+        assert!(!crowd.is_turn_over(1, once) && crowd.is_turn_over(1, once + TURN));
+        crowd.gave_turn(once, once + TURN);
+        crowd.gave_turn(once, once + LONG_TURN);
+        assert!(!crowd.is_turn_over(1, once) && crowd.is_turn_over(1, once + TURN), "not twice in a row");
+        // And again.
+        let back = once + 3 * LONG_TURN;
+        crowd.gave_turn(once + LONG_TURN, back);
         let mut is_over = |after| crowd.is_turn_over(1, back + after);
         assert!(!is_over(Duration::ZERO) && !is_over(SELDOM * LONG_TURN));
         assert!(is_over(2 * SELDOM * LONG_TURN));

@@ -8,6 +8,7 @@ use crate::memory::Buffers;
 use crate::pull::{PIECES, window};
 use crate::state::Core;
 use crate::state::pulls::{Pull, Put};
+use crate::state::ways::HALVED_FROM;
 use base::Memory;
 use base::protocol::message::MOST_DESCRIBED;
 use engine::PeerId;
@@ -19,15 +20,13 @@ use wire::lane::Lane;
 const SLICE: u64 = 256 << 10;
 /// The halves meet at a multiple of this.
 const GRAIN: u64 = 4 << 10;
-/// A shorter message is read alone: its half would be less than what asking for it costs.
-const LEAST: u64 = 32 << 10;
 /// So much more the receiver reads: it begins before the sender, which has to be asked and has to tell.
 const AHEAD: u64 = 12 << 10;
 
 impl Core {
     /// Has the sender write the second half of a transfer that begins, if our buffer's half is in few pieces. Returns what is to be read.
     pub(crate) fn share(&mut self, pull: Pull) -> Pull {
-        let is_short = pull.size < LEAST;
+        let is_short = pull.size < HALVED_FROM;
         let half = if is_short { pull.size } else { ((pull.size + AHEAD) / 2).next_multiple_of(GRAIN) };
         let mut pieces = Vec::new();
         let rest = (pull.size - half) as usize;

@@ -129,6 +129,9 @@ struct Spare {
     removed: bool,
 }
 
+/// The most spare references that an inter-communicator keeps: requests of the general path give back more than they take.
+const MOST_SPARE: usize = 256;
+
 impl Inter {
     pub fn new(shadow: Handle, id: InterId, context: ContextId, remote: Remote, tag_ub: c_int) -> Inter {
         Inter {
@@ -151,14 +154,14 @@ impl Inter {
     }
 
     /// The words of this inter-communicator in the cache: see [`known`].
-    fn words(&self) -> [u64; 4] {
+    fn words(self: &Arc<Inter>) -> [u64; 4] {
         let foreign = if self.remote.foreign.is_some() { FOREIGN } else { 0 };
         let calls_itself = if abi::get().family.calls_itself { CALLS_ITSELF } else { 0 };
         [
             self.id.to_bits(),
             u64::from(*self.tag_ub as u32) | u64::from(self.remote.size()) << 32,
             foreign | calls_itself,
-            std::ptr::from_ref(self) as u64,
+            Arc::as_ptr(self) as u64,
         ]
     }
 
@@ -182,8 +185,9 @@ impl Inter {
     #[must_use]
     pub fn let_go(self: Arc<Inter>, core: &mut Core) -> Option<Arc<Inter>> {
         let is_kept = self.spare.with(core, |_, spare| {
-            spare.references += usize::from(!spare.removed);
-            !spare.removed
+            let keeps = !spare.removed && spare.references < MOST_SPARE;
+            spare.references += usize::from(keeps);
+            keeps
         });
         if is_kept {
             // It is counted as a spare one, and stays.
@@ -216,7 +220,7 @@ impl Inter {
     /// Says that this thread is about to free the shadow, or that freeing has failed. The program's delete callbacks in
     /// this thread may still use the inter-communicator. Other threads may already get the same handle for a
     /// communicator of the MPI below.
-    pub fn set_ending(&self, ending: bool) {
+    pub fn set_ending(self: &Arc<Inter>, ending: bool) {
         let _live = live();
         if ending {
             KNOWN.forget(self.shadow)

@@ -10,6 +10,9 @@ use engine::OpId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+/// A shorter message is read alone: its half would be less than what asking for it costs.
+pub(crate) const HALVED_FROM: u64 = 2 * READ_FROM;
+
 /// A way for the data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -120,7 +123,7 @@ impl Size {
         let leaves = |better: Way| least.is_some_and(|least| self.cost(least) < self.cost(better) * LEAVE);
         self.better = self.better.filter(|better| !leaves(*better)).or(least);
         let [push, read] = self.costs();
-        let part = if bytes < 2 * READ_FROM { SHORT_SOONER } else { SOONER };
+        let part = if bytes < HALVED_FROM { SHORT_SOONER } else { SOONER };
         self.sooner = read < push * if self.sooner { part / LEAVE } else { part };
     }
 
@@ -141,6 +144,11 @@ impl Size {
     fn far_better(&self) -> Option<Way> {
         let [push, read] = self.costs();
         self.better.filter(|_| push.max(read) > MUCH * push.min(read))
+    }
+
+    /// All that others are told of: sizes of its kin, too.
+    fn told(&self) -> (Option<Way>, bool, Option<Way>) {
+        (self.better, self.sooner, self.far_better())
     }
 
     /// The number of the present run.
@@ -306,9 +314,9 @@ impl Ways {
     fn note_cost(&mut self, pair: usize, size: u64, way: Way, cost: f32) -> bool {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
-        let (before, was_sooner) = (known.better, known.sooner);
+        let before @ (was, ..) = known.told();
         known.note(way, cost, size);
-        if let Some(better) = known.better.filter(|better| before != Some(*better)) {
+        if let Some(better) = known.better.filter(|better| was != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
             let [push, pull, both] = known.measured.map(|measured| 1024.0 / measured.cost);
             let how = match better {
@@ -321,7 +329,7 @@ impl Ways {
                 "pair {pair}: messages from {kib} KiB on {how}: {push:.1} GB/s through the lane, {pull:.1} by reading, {both:.1} by both"
             );
         }
-        known.better.is_none() || (before, was_sooner) != (known.better, known.sooner)
+        known.better.is_none() || before != known.told()
     }
 
     /// The pair has lost its lane: another one may be on another way.
@@ -494,6 +502,27 @@ mod tests {
             }
             assert_ne!(told, 0, "{size}");
         }
+    }
+
+    /// A size that is not known yet goes by one like it, and no longer where reading that one gets slower.
+    #[test]
+    fn what_is_learned_of_sizes_by_others_is_told() {
+        let (mut ways, mut told) = (Ways::default(), 0);
+        let mut seen = Vec::new();
+        for n in 0..100 * RUN {
+            // Of the longer size one message comes, early.
+            let size = if n == 6 * TRIES { 128 << 10 } else { 64 << 10 };
+            let read = 45 + u64::from(n) * 15 / u64::from(100 * RUN);
+            let way = ways.begin(3, OpId(1), size);
+            ways.timed.clear();
+            if ways.note(3, size, way, Duration::from_micros([100, read, read][way as usize])) {
+                told = ways.sooner(3);
+            }
+            assert_eq!(ways.sooner(3), told, "message {n}");
+            seen.push(told);
+        }
+        seen.dedup();
+        assert_eq!(seen, [0, 0b100, 0b1100, 0b100]);
     }
 
     #[test]
