@@ -27,6 +27,9 @@ const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 /// takes less to tell the other side that its connection is lost, and then that side dials again. The same holds for a
 /// process that refuses by one transport and is silent by another, and for one that refuses after a hold of ours.
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
+/// How long dials are refused before a process that was told of a hold of ours, and to which nothing else is to be said, is left without a
+/// word: if it waited for us, it had dialled us meanwhile.
+const EXPECTED_LIMIT: Duration = Duration::from_millis(AWAY_REST.as_millis() as u64 + 1000);
 /// How long such a process may be silent, if it has closed the connection itself, or unknown to who passes on.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// The longest rest between dials while an address refuses.
@@ -152,7 +155,12 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         let pair = &mut self.pairs[i];
-        let has_lane = pair.lane().is_some();
+        // What it is dialled for is only to have it wait no longer.
+        if pair.owes_return() && verdict == Verdict::Certain {
+            pair.is_expected_back = false;
+            return self.end_dial(i);
+        }
+        let (has_lane, is_gone) = (pair.lane().is_some(), pair.gone().is_some());
         let mut rest = {
             pair.evidence.tries = pair.evidence.tries.saturating_add(1);
             pair.rest()
@@ -164,6 +172,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             evidence.refused = None;
         } else {
             let since = now.since(*evidence.refused.get_or_insert(now));
+            // Who lives, and waits for this process, has dialled it meanwhile.
+            pair.is_expected_back &= since < EXPECTED_LIMIT;
             let enough = match verdict {
                 Verdict::Certain => evidence.met || since >= REFUSE_LIMIT,
                 Verdict::Refused => since >= COME_BACK_LIMIT,
@@ -171,7 +181,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             };
             #[cfg(feature = "plant")]
             let enough = enough && self.plant != crate::Plant::NoDeath;
-            if enough {
+            if enough && !is_gone {
                 return self.give_up(i, if left { Gone::Finished } else { Gone::Dead }, why);
             }
             rest = rest.min(REFUSED_REST);
@@ -191,6 +201,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let ended = if gone == Gone::Dead { "is dead" } else { "has left" };
         base::log!(Info, "{} {ended}: {why}", pair.remote());
         pair.set_gone(gone);
+        // Nobody waits there.
+        pair.is_expected_back = false;
         let peer = pair.peer;
         self.engine.on_gone(peer, gone);
         self.agenda.timed.remove(&i);

@@ -57,6 +57,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             let hears =
                 !pair.is_away() && (pair.inters > 0 || pair.wanted || pair.lane().is_some() || pair.lost().is_some());
             pair.is_to_hear = pair.serial != 0 && pair.gone().is_none() && hears;
+            pair.is_expected_back |= pair.is_to_hear;
             pair.path.leave_with(LastWord::Away);
             self.mark(i);
             self.look_soon(i);

@@ -112,6 +112,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.end_all_leaving(i);
         let pair = &mut self.pairs[i];
         let Some(mut up) = pair.take_lane() else { return false };
+        // The other side has had it, too: a lane may end before it has, and with it all that was said there.
+        pair.is_expected_back &= up.brought == 0 || self.held.is_some();
         self.attribute(i, up.transport);
         let pair = &mut self.pairs[i];
         let caps = up.lane.caps();

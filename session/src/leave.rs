@@ -36,6 +36,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         match pair.gone() {
             // The side that has said BYE closes the lane, once its BYE is acknowledged. If both have, either side may.
             Some(_) if has_lane && (!pair.bye_said || pair.owes()) => return true,
+            // It has taken its leave during a hold, and waits for the answer.
+            Some(_) if pair.owes_return() => return true,
             // What it sent may still be read, until our group is removed too.
             Some(_)
                 if !removed
@@ -60,7 +62,9 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 let owed = pair.path.unacknowledged() > usize::from(pair.bye_said);
                 // Nor is it dialled for an offer that was given up: a port forgets a caller that does not come again.
                 let comes_again = pair.can_dial() && !pair.evidence.at_port;
-                let waits = if pair.lane().is_some() { pair.owes() } else { owed && comes_again };
+                // Who waits for this process to come back would wait for one that has ended, too.
+                let is_missed = owed || pair.is_expected_back;
+                let waits = if pair.lane().is_some() { pair.owes() } else { is_missed && comes_again };
                 if waits {
                     return true;
                 }
@@ -112,9 +116,10 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// The pairs, other than those whose process is gone, that have something that is not delivered yet.
+    /// The pairs, other than those whose process is gone, that have something that is not delivered yet; and those whose process has taken
+    /// its leave during a hold.
     pub fn owing(&self) -> impl Iterator<Item = usize> {
-        self.pairs.iter().filter(|(_, p)| p.gone().is_none() && p.owes()).map(|(i, _)| i)
+        self.pairs.iter().filter(|(_, p)| p.gone().is_none() && p.owes() || p.owes_return()).map(|(i, _)| i)
     }
 
     /// How many these are.

@@ -22,7 +22,7 @@ use wire::lane::Lane;
 use wire::{Contact, Place, TransportId};
 
 /// The version of the format that this library writes and reads.
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 /// The version, and the CRC-32 of all that follows.
 const HEAD: usize = 5;
 
@@ -88,6 +88,8 @@ struct FrozenPair {
     seen_at: Option<Place>,
     /// The other side is away, and comes back by itself.
     away: bool,
+    /// And so does this one, for the other side.
+    is_expected_back: bool,
     /// The transport that an operator wants.
     pinned: Option<TransportId>,
 }
@@ -116,6 +118,7 @@ impl FrozenPair {
             lost: pair.lost().map(|lost| lost.hung_up),
             seen_at: pair.evidence.seen_at.clone(),
             away: pair.evidence.away,
+            is_expected_back: pair.is_expected_back,
             pinned: pair.moves.pinned,
         }
     }
@@ -148,6 +151,7 @@ impl FrozenPair {
         pair.talk = self.talk.map(|talk| Box::new(talk.thaw(now)));
         pair.inters = self.inters;
         pair.wanted = self.wanted;
+        pair.is_expected_back = self.is_expected_back;
         pair.bye_said = self.bye_said;
         pair.backlogged = self.backlogged;
         pair.evidence.met = self.met;

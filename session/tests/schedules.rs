@@ -657,6 +657,95 @@ fn refusals_after_a_hold_are_no_death_yet() {
     assert_eq!(desk.gone(pair), Some(Gone::Dead), "what was learnt since counts");
 }
 
+/// A pair whose other side was told of a hold, which is over, and with which nothing else is to be done.
+fn back_and_done() -> (Desk, usize) {
+    let mut desk = Desk::new();
+    let (inter, pair) = desk.open(GREAT, HERE);
+    meet_near(&mut desk, pair);
+    desk.session.hold(desk.now);
+    desk.tick(11_000);
+    assert!(matches!(desk.session.is_held(), Hold::Held { .. }));
+    desk.session.resume(desk.now);
+    desk.session.close(inter);
+    desk.session.remove_group(ME.incarnation);
+    desk.tick(100);
+    desk.session.leave_all();
+    assert_eq!(desk.session.find_pair(ME, GREAT), Some(pair), "it is not left without a word");
+    (desk, pair)
+}
+
+/// Who was told that this process comes back by itself waits for it, whatever its host says. So it comes back once more before it ends what
+/// it has to do with it, and takes its leave there.
+#[test]
+fn who_waits_for_a_held_process_is_told_that_it_leaves() {
+    let (mut desk, pair) = back_and_done();
+    let (incoming, status) = desk.come(&hello(GREAT, 9));
+    assert_eq!(status, Some(Status::Good), "it comes");
+    assert!(desk.session.incoming_ready(incoming).is_some());
+    let theirs = desk.lane(pair, 9, false);
+    desk.session.leave_all();
+    assert_eq!(desk.session.unacknowledged(), 1, "BYE");
+    drop(theirs);
+    assert!(desk.session.receive(pair).dead);
+    desk.session.lane_died(pair, desk.now);
+    desk.session.leave_all();
+    assert_eq!(desk.session.find_pair(ME, GREAT), Some(pair), "the other side may never have had that lane");
+    desk.tick(1100);
+    let dials = desk.dial(pair, &["a1"]);
+    assert_eq!(desk.session.dial_answered(dials[0].0, &ack(Status::NoSuchProcess, 0, THEM), desk.now), None);
+    desk.tick(5);
+    desk.session.leave_all();
+    assert_eq!(desk.session.find_pair(ME, GREAT), None, "it has left, too");
+}
+
+/// The other side takes its leave while this process goes away: it waits until that is acknowledged, so this process comes back for it.
+#[test]
+fn who_leaves_during_a_hold_is_answered_after_it() {
+    let mut desk = Desk::new();
+    let (inter, pair) = desk.open(GREAT, HERE);
+    let mut theirs = StreamLane::new(desk.lane(pair, 1, true));
+    desk.session.hold(desk.now);
+    say(&mut theirs, 1, 1, &[BYE]);
+    while desk.gone(pair).is_none() {
+        Lane::flush(&mut theirs, &VecMemory::default());
+        assert!(!desk.session.receive(pair).dead);
+        desk.session.settle();
+    }
+    assert_eq!(desk.gone(pair), Some(Gone::Finished));
+    desk.tick(11_000);
+    desk.session.resume(desk.now);
+    desk.session.close(inter);
+    desk.session.remove_group(ME.incarnation);
+    desk.session.leave_all();
+    assert_eq!(desk.session.unacknowledged(), 1, "MPI_Finalize waits for it");
+    desk.tick(5);
+    assert!(
+        desk.asked().iter().any(|action| matches!(action, Action::Resolve { .. } | Action::Dial { .. })),
+        "dialled"
+    );
+    let (incoming, status) = desk.come(&hello(GREAT, 9));
+    assert_eq!(status, Some(Status::Good), "it comes");
+    let agreed = desk.session.incoming_ready(incoming).expect("a lane");
+    assert_eq!(agreed.pair, pair);
+    drop(desk.lane(pair, 9, false));
+    assert_eq!(desk.session.unacknowledged(), 0, "HELLO has said what was received");
+}
+
+/// It may have ended during the hold, with nothing to say: if it lived, it would come.
+#[test]
+fn who_is_refused_after_a_hold_and_has_nothing_to_say_leaves() {
+    let (mut desk, pair) = back_and_done();
+    let mut waited = 0;
+    while desk.session.find_pair(ME, GREAT).is_some() {
+        assert!(waited < 6_000, "it is left in the end");
+        refused_near(&mut desk, pair, ErrorKind::ConnectionRefused);
+        desk.tick(500);
+        waited += 500;
+        desk.session.leave_all();
+    }
+    assert!(waited >= 3_000, "{waited} ms");
+}
+
 /// The process lives: it has answered.
 #[test]
 fn a_lane_that_cannot_be_made_is_no_death() {

@@ -192,6 +192,9 @@ pub struct Pair<L> {
     pub(crate) backlogged: bool,
     /// This process is held, and the other side is to hear that it comes back.
     pub(crate) is_to_hear: bool,
+    /// The other side has heard, or may have, that this process comes back by itself, and has said nothing on a lane since: it may wait
+    /// for that.
+    pub(crate) is_expected_back: bool,
     /// The last change of our contact record that the other side was told.
     pub(crate) told_contact: u32,
     /// It is in the agenda's list of pairs that may have something to write.
@@ -223,6 +226,7 @@ impl<L> Pair<L> {
             bye_said: false,
             backlogged: false,
             is_to_hear: false,
+            is_expected_back: false,
             told_contact: 0,
             dirty: false,
         }
@@ -364,7 +368,14 @@ impl<L> Pair<L> {
 
     /// Whether the pair should have a lane.
     pub(crate) fn needs_lane(&self) -> bool {
-        self.gone().is_none() && (self.wanted || self.lost().is_some() || !self.path.all_acknowledged())
+        let has_reason = self.wanted || self.lost().is_some() || self.is_expected_back || !self.path.all_acknowledged();
+        self.gone().is_none() && has_reason || self.owes_return()
+    }
+
+    /// Whether the other side has taken its leave while this process was held, and waits until that is acknowledged.
+    pub(crate) fn owes_return(&self) -> bool {
+        let has_left = matches!(self.link, Link::Gone { how: Gone::Finished, last: None });
+        has_left && self.is_expected_back && self.can_dial()
     }
 
     /// Whether it has no lane and no call waits for it.
