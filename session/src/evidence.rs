@@ -29,7 +29,7 @@ const REFUSE_LIMIT: Duration = Duration::from_secs(2);
 const COME_BACK_LIMIT: Duration = Duration::from_secs(20);
 /// How long dials are refused before a process that was told of a hold of ours, and to which nothing else is to be said, is left without a
 /// word: if it waited for us, it had dialled us meanwhile.
-const EXPECTED_LIMIT: Duration = Duration::from_millis(AWAY_REST.as_millis() as u64 + 1000);
+const EXPECTED_LIMIT: Duration = AWAY_REST.saturating_add(Duration::from_secs(1));
 /// How long such a process may be silent, if it has closed the connection itself, or unknown to who passes on.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// The longest rest between dials while an address refuses.
@@ -155,11 +155,6 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             return;
         }
         let pair = &mut self.pairs[i];
-        // What it is dialled for is only to have it wait no longer.
-        if pair.owes_return() && verdict == Verdict::Certain {
-            pair.is_expected_back = false;
-            return self.end_dial(i);
-        }
         let (has_lane, is_gone) = (pair.lane().is_some(), pair.gone().is_some());
         let mut rest = {
             pair.evidence.tries = pair.evidence.tries.saturating_add(1);
@@ -173,7 +168,8 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         } else {
             let since = now.since(*evidence.refused.get_or_insert(now));
             // Who lives, and waits for this process, has dialled it meanwhile.
-            pair.is_expected_back &= since < EXPECTED_LIMIT;
+            let has_ended = is_gone && verdict == Verdict::Certain;
+            pair.is_expected_back &= !has_ended && since < EXPECTED_LIMIT;
             let enough = match verdict {
                 Verdict::Certain => evidence.met || since >= REFUSE_LIMIT,
                 Verdict::Refused => since >= COME_BACK_LIMIT,

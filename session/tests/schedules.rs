@@ -628,16 +628,22 @@ fn a_refusal_of_the_ordered_transport_is_no_death_while_another_answers() {
     }
 }
 
-/// While a process is held, others may close listeners that it knows and open some that it does not: they dial it then.
-#[test]
-fn refusals_after_a_hold_are_no_death_yet() {
+/// A pair whose other side was told of a hold, which is over.
+fn held_and_back() -> (Desk, InterId, usize) {
     let mut desk = Desk::new();
-    let (_, pair) = desk.open(GREAT, HERE);
+    let (inter, pair) = desk.open(GREAT, HERE);
     meet_near(&mut desk, pair);
     desk.session.hold(desk.now);
     desk.tick(11_000);
     assert!(matches!(desk.session.is_held(), Hold::Held { .. }));
     desk.session.resume(desk.now);
+    (desk, inter, pair)
+}
+
+/// While a process is held, others may close listeners that it knows and open some that it does not: they dial it then.
+#[test]
+fn refusals_after_a_hold_are_no_death_yet() {
+    let (mut desk, _, pair) = held_and_back();
     let mut waited = 0;
     while waited < 10_000 {
         refused_near(&mut desk, pair, ErrorKind::ConnectionRefused);
@@ -657,15 +663,9 @@ fn refusals_after_a_hold_are_no_death_yet() {
     assert_eq!(desk.gone(pair), Some(Gone::Dead), "what was learnt since counts");
 }
 
-/// A pair whose other side was told of a hold, which is over, and with which nothing else is to be done.
+/// The same, where nothing else is to be done.
 fn back_and_done() -> (Desk, usize) {
-    let mut desk = Desk::new();
-    let (inter, pair) = desk.open(GREAT, HERE);
-    meet_near(&mut desk, pair);
-    desk.session.hold(desk.now);
-    desk.tick(11_000);
-    assert!(matches!(desk.session.is_held(), Hold::Held { .. }));
-    desk.session.resume(desk.now);
+    let (mut desk, inter, pair) = held_and_back();
     desk.session.close(inter);
     desk.session.remove_group(ME.incarnation);
     desk.tick(100);

@@ -349,10 +349,14 @@ mod tests {
     }
 
     fn send_long(ways: &mut Ways, size: u64, costs: [u64; 3]) -> Way {
+        send_and_learn(ways, size, costs).0
+    }
+
+    /// And whether that changes what is known.
+    fn send_and_learn(ways: &mut Ways, size: u64, costs: [u64; 3]) -> (Way, bool) {
         let way = ways.begin(3, OpId(1), size);
         ways.timed.clear();
-        ways.note(3, size, way, Duration::from_micros(costs[way as usize]));
-        way
+        (way, ways.note(3, size, way, Duration::from_micros(costs[way as usize])))
     }
 
     #[test]
@@ -513,9 +517,7 @@ mod tests {
             // Of the longer size one message comes, early.
             let size = if n == 6 * TRIES { 128 << 10 } else { 64 << 10 };
             let read = 45 + u64::from(n) * 15 / u64::from(100 * RUN);
-            let way = ways.begin(3, OpId(1), size);
-            ways.timed.clear();
-            if ways.note(3, size, way, Duration::from_micros([100, read, read][way as usize])) {
+            if send_and_learn(&mut ways, size, [100, read, read]).1 {
                 told = ways.sooner(3);
             }
             assert_eq!(ways.sooner(3), told, "message {n}");
