@@ -14,6 +14,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MOST: [(&str, i64); 5] = [("Send", 530), ("Isend", 690), ("Recv", 505), ("Recv_on", 505), ("Irecv", 1230)];
 /// How many messages a dump of twice as many has more.
 const N: i64 = 256;
+/// Launches at most. On a busy machine each dump of a launch can have a part of the slower way (see [`Least`]).
+const LAUNCHES: usize = 3;
 /// The steps by which instructions are told, in the order of a message, each with what its functions are called: what is inlined
 /// counts where it is. The first that has a function counts it.
 const STEPS: [(&str, &[&str]); 6] = [
@@ -38,18 +40,18 @@ fn step(function: &str) -> usize {
     STEPS.iter().position(|(_, named)| named.iter().any(|name| function.contains(name))).unwrap_or(STEPS.len() - 1)
 }
 
-/// What the first thread did for N messages, by callgrind's dumps of N and 2N of them. Of the dumps of a call the least counts: in the others the
-/// library's own thread had run meanwhile, after which a caller takes the lock by the slower way for a while. A function has its name where a
-/// dump of any thread first has it, and its number alone from there on.
-fn budget(out: &Path) -> Budget {
-    let (mut names, mut least) = (BTreeMap::new(), BTreeMap::<(String, bool), Steps>::new());
+/// What the first thread did, by callgrind's dumps of N messages of a call and of 2N. Of the dumps of a call the least counts: in the others the
+/// library's own thread had run meanwhile, after which a caller takes the lock by the slower way for a while.
+type Least = BTreeMap<(String, bool), Steps>;
+
+/// Reads the dumps of a launch. A function has its name where a dump of any thread first has it, and its number alone from there on.
+fn read(out: &Path, least: &mut Least) {
+    let mut names = BTreeMap::new();
     for part in 1.. {
         for thread in 1.. {
             let Ok(text) = std::fs::read_to_string(format!("{}.{part}-{thread:02}", out.display())) else {
                 if thread == 1 {
-                    let once = |call: &String| least[&(call.clone(), false)];
-                    let twice = least.iter().filter(|((_, is_twice), _)| *is_twice);
-                    return twice.map(|((call, _), sums)| (call.clone(), difference(*sums, once(call)))).collect();
+                    return;
                 }
                 break;
             };
@@ -66,7 +68,18 @@ fn budget(out: &Path) -> Budget {
             }
         }
     }
-    unreachable!("parts end")
+}
+
+/// What N messages of each call took.
+fn budget(least: &Least) -> Budget {
+    let once = |call: &String| least[&(call.clone(), false)];
+    let twice = least.iter().filter(|((_, is_twice), _)| *is_twice);
+    twice.map(|((call, _), sums)| (call.clone(), difference(*sums, once(call)))).collect()
+}
+
+/// Instructions of one message. Rounded: the odd instruction is the dump's own.
+fn each(sum: i64) -> i64 {
+    (sum + N / 2) / N
 }
 
 fn difference(more: Steps, less: Steps) -> Steps {
@@ -104,27 +117,36 @@ fn a_small_message_takes_few_instructions() {
     let mut figure = Figure::new("63-message-instructions", title);
     // The library's own are the same under each MPI; but LAM makes calls by public names, which would be counted too.
     let mpi: &Mpi = MPIS.iter().find(|mpi| mpi.name != "lam").unwrap_or(&MPIS[0]);
-    let scene = Scene::new(format!("instructions of messages, {}", mpi.name));
+    let mut least = Least::new();
+    let mut beyond = Vec::new();
+    for launch in 1..=LAUNCHES {
+        measure(mpi, launch, &mut least);
+        let budget = budget(&least);
+        let all = |call| each(budget[call].iter().sum());
+        beyond = MOST.iter().filter(|(call, most)| all(*call) > *most).collect();
+        if beyond.is_empty() {
+            break;
+        }
+    }
+    let budget = budget(&least);
+    let head = [""].into_iter().chain(STEPS.map(|(step, _)| step)).chain(["all", "at most"]);
+    let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
+    for (call, most) in MOST {
+        let numbers = budget[call].map(each).into_iter().chain([each(budget[call].iter().sum()), most]);
+        rows.push(std::iter::once(format!("MPI_{call}")).chain(numbers.map(|n| n.to_string())).collect());
+    }
+    figure.table(&rows);
+    assert!(beyond.is_empty(), "more than at most: {beyond:?}");
+}
+
+/// One launch beside its partner.
+fn measure(mpi: &Mpi, launch: usize, least: &mut Least) {
+    let scene = Scene::new(format!("instructions of messages, {}, launch {launch}", mpi.name));
     let partner = scene.start(Launch::new(mpi, 1, "message_cost", &["partner"]));
     let out = scene.path("counted");
     let program = compile(mpi, "message_cost", Library::Preloaded);
     let done = counting(&scene, mpi, &program, &out, Some(library())).wait_with_output().expect("valgrind");
     scene.require(done.status.success(), &String::from_utf8_lossy(&done.stderr));
     scene.pass([partner], LIMIT);
-    let budget = budget(&out);
-    let head = [""].into_iter().chain(STEPS.map(|(step, _)| step)).chain(["all", "at most"]);
-    let mut rows = vec![head.map(String::from).collect::<Vec<_>>()];
-    let mut beyond = Vec::new();
-    for (call, most) in MOST {
-        // Rounded: the odd instruction is the dump's own.
-        let each = budget[call].map(|sum| (sum + N / 2) / N);
-        let all = (budget[call].iter().sum::<i64>() + N / 2) / N;
-        let numbers = each.into_iter().chain([all, most]).map(|n| n.to_string());
-        rows.push(std::iter::once(format!("MPI_{call}")).chain(numbers).collect());
-        if all > most {
-            beyond.push(format!("MPI_{call}: {all} instead of {most}"));
-        }
-    }
-    figure.table(&rows);
-    assert!(beyond.is_empty(), "{beyond:#?}");
+    read(&out, least);
 }
