@@ -1,101 +1,127 @@
-//! A short queue. Its push is inlined, so that an entry is made where it stays: what is copied right after it was written in pieces takes
-//! several times as long.
+//! A short queue. An entry is written where it stays, part by part: what is read as a whole right after it was written in parts makes
+//! the processor wait until all parts have left for the cache.
 //!
-//! Invariant: the first entries, `gone` of them, are no longer in the queue, and fewer than there are, unless it is empty.
+//! Invariant: the entries from `first` to `end` are in the queue, and where it is empty, both are 0.
+
+use std::ops::Range;
 
 /// Entries in the order in which they were pushed.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
+    /// As many as there is room for.
     entries: Vec<T>,
-    gone: usize,
+    first: usize,
+    end: usize,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Queue<T> {
-        Queue { entries: Vec::new(), gone: 0 }
+        Queue { entries: Vec::new(), first: 0, end: 0 }
     }
 }
 
 impl<T> From<Vec<T>> for Queue<T> {
     fn from(entries: Vec<T>) -> Queue<T> {
-        Queue { entries, gone: 0 }
+        Queue { end: entries.len(), entries, first: 0 }
     }
 }
 
-impl<T> Queue<T> {
+impl<T: Copy + Default> Queue<T> {
     /// How many there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.entries.len() - self.gone
+        self.end - self.first
     }
 
     /// Whether there are none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.end == 0
     }
 
     /// The first.
     #[inline(always)]
     pub fn front(&self) -> Option<&T> {
-        self.entries.get(self.gone)
+        if self.is_empty() { None } else { self.entries.get(self.first) }
     }
 
     /// All, the first first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries[self.gone..].iter()
+        self.entries[self.first..self.end].iter()
     }
 
     /// Appends one.
     #[inline(always)]
     pub fn push(&mut self, entry: T) {
-        if self.entries.len() == self.entries.capacity() {
-            return self.push_to_more(entry);
-        }
-        self.entries.push(entry);
+        self.push_with(|place| *place = entry);
     }
 
-    /// Lets go of what has gone, if that is at least half of it, and so takes no more time than the pushes before. Else there will be more room.
+    /// Appends one that `write` writes.
+    #[inline(always)]
+    pub fn push_with(&mut self, write: impl FnOnce(&mut T)) {
+        if self.end == self.entries.len() {
+            self.make_room();
+        }
+        write(&mut self.entries[self.end]);
+        self.end += 1;
+    }
+
+    /// Uses the places of what has gone, if that is at least half of all, and so takes no more time than the pushes before. Else there
+    /// will be more places.
     #[cold]
     #[inline(never)]
-    fn push_to_more(&mut self, entry: T) {
-        if self.gone * 2 >= self.entries.len() {
-            self.tidy();
+    fn make_room(&mut self) {
+        if self.first * 2 >= self.end && self.first > 0 {
+            let all = self.all();
+            self.end = all.len();
+            self.entries.copy_within(all, 0);
+        } else {
+            self.entries.resize((2 * self.end).max(4), T::default());
         }
-        self.entries.push(entry);
     }
 
-    fn tidy(&mut self) {
-        self.entries.drain(..self.gone);
-        self.gone = 0;
+    /// Where the entries are, the first from now on in the first place.
+    fn all(&mut self) -> Range<usize> {
+        std::mem::take(&mut self.first)..self.end
     }
 
     /// Removes the first, if there is one.
     #[inline(always)]
     pub fn pop_front(&mut self) {
-        self.gone += 1;
-        if self.gone >= self.entries.len() {
-            self.entries.clear();
-            self.gone = 0;
+        self.first += 1;
+        if self.first >= self.end {
+            (self.first, self.end) = (0, 0);
         }
     }
 
     /// Removes the entry at an index of [`Queue::iter`].
     pub fn remove(&mut self, at: usize) -> T {
-        self.tidy();
-        self.entries.remove(at)
+        let mut index = 0;
+        let entry = self.entries[self.first..self.end][at];
+        self.retain(|_| {
+            index += 1;
+            index - 1 != at
+        });
+        entry
     }
 
     /// Removes those that `keeps` says no of.
-    pub fn retain(&mut self, keeps: impl FnMut(&T) -> bool) {
-        self.tidy();
-        self.entries.retain(keeps);
+    pub fn retain(&mut self, mut keeps: impl FnMut(&T) -> bool) {
+        let mut kept = 0;
+        for at in self.all() {
+            if keeps(&self.entries[at]) {
+                self.entries[kept] = self.entries[at];
+                kept += 1;
+            }
+        }
+        self.end = kept;
     }
 
     /// Removes all, the first first.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
-        let gone = std::mem::take(&mut self.gone);
-        self.entries.drain(..).skip(gone)
+        let all = self.all();
+        self.end = 0;
+        self.entries[all].iter().copied()
     }
 }
 

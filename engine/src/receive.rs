@@ -701,14 +701,11 @@ impl Pulling {
 fn post(context: &mut Context, ops: &mut Ops, receive: Receive, ctx: Ctx) {
     let Receive { op, source, tag, capacity } = receive;
     ops.set(op, || State::Posted { ctx, source, tag, place: 0 });
-    context.posted.push(
-        || Receive { op, source, tag, capacity },
-        |op, at| {
-            if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
-                *place = at;
-            }
-        },
-    );
+    context.posted.push(Receive { op, source, tag, capacity }, |op, at| {
+        if let Some(Op { state: State::Posted { place, .. }, .. }) = ops.get_mut(op) {
+            *place = at;
+        }
+    });
 }
 
 /// The pieces that hold the first `size` bytes.

@@ -99,18 +99,20 @@ pub enum Plant {
 }
 
 /// The source that a receive or a probe asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// Every rank (MPI_ANY_SOURCE).
+    #[default]
     Any,
     /// This rank of the remote group.
     Rank(u32),
 }
 
 /// The tag that a receive or a probe asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tag {
     /// Every tag of a user (MPI_ANY_TAG), and none of the library's own: see [`partitioned_tag`].
+    #[default]
     Any,
     /// This tag.
     Is(i64),

@@ -254,7 +254,7 @@ impl Slot {
 }
 
 impl Buffers {
-    // Inlined, so that the layout is made where it stays.
+    // Inlined, and part by part: see `base::queue`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, op: OpId, layout: Layout) {
         let Some(slot) = self.slots.get_mut(op.slot()) else { return self.insert_later(op, layout) };
@@ -262,7 +262,11 @@ impl Buffers {
             slot.vacate();
         }
         slot.op = op;
-        std::mem::forget(std::mem::replace(&mut slot.layout, layout));
+        let Layout { base, body, own } = layout;
+        slot.layout.base = base;
+        // What was there is not to be dropped.
+        std::mem::forget(std::mem::replace(&mut slot.layout.body, body));
+        std::mem::forget(std::mem::replace(&mut slot.layout.own, own));
     }
 
     #[cold]

@@ -12,7 +12,7 @@ const ALL: usize = 0;
 const SAME: usize = 1;
 
 /// A posted receive.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Receive {
     pub op: u64,
     pub source: Source,
@@ -78,13 +78,19 @@ impl From<Vec<Receive>> for Posted {
 impl Posted {
     /// Posts a receive. While there are many receives, each has a place, by which [`Posted::remove`] finds it. `placed`
     /// is called with operations and their new places.
-    // `receive` makes it where it stays.
     #[inline(always)]
-    pub fn push(&mut self, receive: impl Fn() -> Receive, placed: impl FnMut(u64, u32)) {
+    pub fn push(&mut self, receive: Receive, placed: impl FnMut(u64, u32)) {
         if self.many.is_none() && self.few.len() < MANY {
-            self.few.push(receive());
+            let Receive { op, source, tag, capacity } = receive;
+            // Part by part: see `base::queue`.
+            self.few.push_with(|place| {
+                place.op = op;
+                place.source = source;
+                place.tag = tag;
+                place.capacity = capacity;
+            });
         } else {
-            self.push_later(receive(), placed);
+            self.push_later(receive, placed);
         }
     }
 

@@ -61,12 +61,9 @@ fn a_message_meets_the_oldest_receive() {
                     let (source, tag) = rng.pattern(wild, tags);
                     let receive = Receive { op, source, tag, capacity: op };
                     plain.push(receive);
-                    posted.push(
-                        || receive,
-                        |op, place| {
-                            places.insert(op, place);
-                        },
-                    );
+                    posted.push(receive, |op, place| {
+                        places.insert(op, place);
+                    });
                 }
                 _ => {
                     let Source::Rank(source) = rng.source(0) else { unreachable!() };

@@ -256,9 +256,11 @@ fn begin_send(
 
 #[inline(always)]
 fn receive(node: &Node, receive: &Receive, status: usize) -> Answer {
-    let Receive { place, inter, from: From { source, tag }, .. } = *receive;
+    // The room too by itself: read as a whole under the lock, right after it was written in parts, it would wait for a message sent before.
+    let Receive { place, inter, from: From { source, tag }, room, .. } = *receive;
     let got = |envelope| write(&envelope, status);
-    match node.recv_now(|core| place.is_there(core), (inter, source, tag), || receive.layout(), got) {
+    let layout = || ManuallyDrop::into_inner(room.layout());
+    match node.recv_now(|core| place.is_there(core), (inter, source, tag), layout, got) {
         Ok(()) => Some(0),
         Err(Some(outcome)) => Some(tell_now(node, place, (receive.call, source), outcome, status)),
         Err(None) => receive_waiting(node, receive, status),

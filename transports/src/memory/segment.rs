@@ -71,6 +71,12 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }
 
+    /// Where this byte is mapped, if it is: for hints.
+    #[inline(always)]
+    fn place(&self, at: usize) -> *const i8 {
+        self.at.as_ptr().wrapping_add(at).cast_const().cast()
+    }
+
     /// Where these bytes are mapped.
     #[inline(always)]
     pub(crate) fn bytes(&self, at: usize, len: usize) -> *mut u8 {
@@ -132,8 +138,15 @@ impl SegmentView for Segment {
     #[inline(always)]
     fn expect_load(&self, at: usize) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: only a hint, for a word within the mapping.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(self.word(at).as_ptr().cast()) };
+        // SAFETY: only a hint, which an address that is not mapped makes a hint for nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(self.place(at)) };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn expect_store(&self, at: usize) {
+        // SAFETY: as above. A processor that does not know this instruction does nothing.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) self.place(at), options(nostack, preserves_flags)) };
     }
 
     #[inline(always)]

@@ -31,6 +31,9 @@ pub(crate) trait SegmentView {
     /// A hint that this word will be read soon.
     fn expect_load(&self, _at: usize) {}
 
+    /// A hint that this word will be written soon.
+    fn expect_store(&self, _at: usize) {}
+
     /// Shows bytes to `f`.
     ///
     /// # Safety

@@ -291,13 +291,19 @@ impl ShmLane {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn ring(&self) {
         let theirs = &self.parts.theirs;
         if doorbells::ring(&*theirs.doorbells, theirs.bit, &self.parts.memory, self.out.direct, theirs.fences) {
-            // A full counter means that the other side is awake, and any other error that it has ended.
-            let _ = nix::unistd::write(&theirs.eventfd, &1u64.to_ne_bytes());
+            self.wake();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        // A full counter means that the other side is awake, and any other error that it has ended.
+        let _ = nix::unistd::write(&self.parts.theirs.eventfd, &1u64.to_ne_bytes());
     }
 
     /// Delivers frames of about `budget` bytes, or until the sink is content. Returns the number of bytes, and whether no frame is left.
@@ -325,6 +331,7 @@ impl ShmLane {
                 Ok(Popped::Nothing) => return (read, true),
                 Ok(Popped::Frame(n)) => {
                     read += n;
+                    self.out.ring.heard();
                     if sink.is_content() {
                         break;
                     }

@@ -9,11 +9,9 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// When so many frames were found one after the other, the consumer fetches a slot's line so many slots ahead. The producer does not:
-/// where it takes lines before it writes them, a message that waits for its answer takes a fifth longer between processors that are
-/// far from each other.
+/// When so many frames were found one after the other, the consumer fetches a slot's line so many slots ahead.
 const RUN: u32 = 4;
-const AHEAD: u64 = 4;
+const AHEAD: u64 = 8;
 
 /// A consumer that waits fetches the place of the next body at each look, if that is as long as the last one and no longer than this,
 /// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word.
