@@ -16,6 +16,8 @@ const BESIDE: usize = 3;
 /// By default: the tests' own setting is taken back.
 const BY_DEFAULT: (&str, &str) = ("MPI_CONNECT_LOG", "");
 const SOON: (&str, &str) = ("MPI_CONNECT_TIMEOUT", "3");
+/// Late enough for both jobs to wait at a time, also where one starts slowly.
+const LATER: (&str, &str) = ("MPI_CONNECT_TIMEOUT", "10");
 
 type Pair = (&'static Mpi, &'static Mpi);
 
@@ -32,7 +34,7 @@ const HELD: &[&str] = &["the name 'air' is held by a live job: 1 rank of", "take
 const ALL: [Mistake; 20] = [
     Mistake {
         title: "wrong name",
-        make: |scene, pair| both(scene, pair, [&["air", "ocaen"], &["ocean", "air"]], &[SOON]),
+        make: |scene, pair| both(scene, pair, [&["air", "ocaen"], &["ocean", "air"]], &[LATER]),
         told: &[
             (0, &["'ocean' waits for 'air'; this job waits for 'ocaen'", "did you mean 'ocean'?"]),
             (1, &["'air' waits for 'ocaen'; this job is 'ocean'"]),
