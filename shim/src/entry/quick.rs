@@ -256,11 +256,9 @@ fn begin_send(
 
 #[inline(always)]
 fn receive(node: &Node, receive: &Receive, status: usize) -> Answer {
-    // The room too by itself: read as a whole under the lock, right after it was written in parts, it would wait for a message sent before.
-    let Receive { place, inter, from: From { source, tag }, room, .. } = *receive;
+    let Receive { place, inter, from: From { source, tag }, .. } = *receive;
     let got = |envelope| write(&envelope, status);
-    let layout = || ManuallyDrop::into_inner(room.layout());
-    match node.recv_now(|core| place.is_there(core), (inter, source, tag), layout, got) {
+    match node.recv_now(|core| place.is_there(core), (inter, source, tag), || receive.layout(), got) {
         Ok(()) => Some(0),
         Err(Some(outcome)) => Some(tell_now(node, place, (receive.call, source), outcome, status)),
         Err(None) => receive_waiting(node, receive, status),
