@@ -95,6 +95,7 @@ impl Node {
             core: Lock::new(Core::new(&config, watch.clone())?),
             watch,
             waiting: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             polling: AtomicBool::new(false),
             found: AtomicU64::new(0),

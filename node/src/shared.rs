@@ -7,7 +7,7 @@ use crate::watch::Watch;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The state that calling threads and the background thread share.
 pub(crate) struct Shared {
@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     /// the lock.
     pub waiting: AtomicUsize,
     /// Counts the calls in which callers made progress. Written under the lock.
+    pub calls: AtomicU64,
+    /// Counts the rounds that callers made. Written under the lock.
     pub rounds: AtomicU64,
     /// Whether one of the waiting threads sleeps in poll(2) on the descriptors. The others, the followers, sleep on
     /// `news`. Set under the lock.
@@ -93,7 +95,7 @@ impl Shared {
     /// A thread ends its wait.
     pub(crate) fn leave(&self, lock: &Core) {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        add(&self.rounds, lock);
+        add(&self.calls, lock);
         if self.naps_long.load(Ordering::Relaxed) {
             self.naps_long.store(false, Ordering::Relaxed);
             self.thread.get().inspect(|thread| thread.unpark());
@@ -116,8 +118,14 @@ impl Shared {
 
     /// A caller makes progress, so the background thread need not.
     #[inline(always)]
-    pub(crate) fn count_round(&self, lock: &Core) {
-        add(&self.rounds, lock);
+    pub(crate) fn count_call(&self, lock: &Core) {
+        add(&self.calls, lock);
+    }
+
+    /// A round of a caller's.
+    pub(crate) fn round(&self, core: &mut Core, now: Instant) -> bool {
+        add(&self.rounds, core);
+        core.round(now)
     }
 
     /// The count of [`Shared::tell`], which a thread reads before it sleeps.

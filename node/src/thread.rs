@@ -1,6 +1,7 @@
 //! The background thread: it makes progress while the program computes, and sleeps in epoll_wait(2).
 //!
-//! Invariants: it blocks every signal, never calls MPI, and makes no rounds while calling threads make them.
+//! Invariants: it blocks every signal, never calls MPI, and makes no rounds while calling threads make them. They may be kept from that by
+//! others that have the processor, or by the MPI below: then it makes one after each rest.
 
 use crate::lock::barrier;
 use crate::round::unlocked_work;
@@ -87,21 +88,24 @@ fn run(shared: &Shared, begun: mpsc::Sender<()>) {
             chore();
             chores_done = Instant::now();
         }
-        let rounds = shared.rounds.load(Ordering::Relaxed);
-        if rounds != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
+        let (calls, rounds) = (shared.calls.load(Ordering::Relaxed), shared.rounds.load(Ordering::Relaxed));
+        if calls != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
             if !is_prepared && begun.elapsed() >= SETTLED {
                 barrier::prepare();
                 is_prepared = true;
             }
-            nap = if rounds == seen { (2 * nap).min(LONG_NAP) } else { NAP };
-            seen = rounds;
+            nap = if calls == seen { (2 * nap).min(LONG_NAP) } else { NAP };
+            seen = calls;
             // A longer rest is ended by the thread that ends its wait.
             if nap == NAP || shared.nap_while_waiting() {
                 std::thread::park_timeout(nap);
             }
             shared.naps_long.store(false, Ordering::Relaxed);
-            if shared.rounds.load(Ordering::Relaxed).wrapping_sub(seen) >= OFTEN {
+            if shared.calls.load(Ordering::Relaxed).wrapping_sub(seen) >= OFTEN {
                 continue;
+            }
+            if shared.rounds.load(Ordering::Relaxed) == rounds {
+                round(shared, &mut held);
             }
             // A caller that only tests now and then leaves most of the work to this thread.
             while may_go_on(shared) && round(shared, &mut held) {}
@@ -127,7 +131,7 @@ fn run(shared: &Shared, begun: mpsc::Sender<()>) {
                 shared.lock().end_sleep();
             }
             // A caller began to wait meanwhile, and was woken too: it makes the round.
-            if shared.waiting.load(Ordering::Relaxed) > 0 || shared.rounds.load(Ordering::Relaxed) != seen {
+            if shared.waiting.load(Ordering::Relaxed) > 0 || shared.calls.load(Ordering::Relaxed) != seen {
                 continue;
             }
         }

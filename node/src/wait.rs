@@ -100,9 +100,15 @@ impl Clock {
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
     /// does the result.
-    fn round(&mut self, core: &mut Core, moved: bool, about: &dyn Fn(&mut Core) -> Option<About>) -> bool {
+    fn round(
+        &mut self,
+        shared: &Shared,
+        core: &mut Core,
+        moved: bool,
+        about: &dyn Fn(&mut Core) -> Option<About>,
+    ) -> bool {
         self.now = Instant::now();
-        let moved = core.round(self.now) || moved;
+        let moved = shared.round(core, self.now) || moved;
         if moved {
             self.idle = self.now;
         }
@@ -174,7 +180,7 @@ pub(crate) fn wait_until<T>(
     let mut core = shared.lock();
     // The poke comes before the first look: what it finds would not be looked at afterwards.
     if core.is_round_due(ROUND_AFTER) {
-        if core.round(Instant::now()) {
+        if shared.round(&mut core, Instant::now()) {
             shared.tell(&core);
         }
         drop(core);
@@ -221,7 +227,7 @@ pub(crate) fn wait_until<T>(
         turn = turn.wrapping_add(1);
         let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
-            moved = clock.round(&mut core, moved, about);
+            moved = clock.round(shared, &mut core, moved, about);
             if core.has_unlocked_work() {
                 (core, _) = unlocked_work(shared, core);
                 moved = true;
@@ -316,7 +322,7 @@ pub(crate) fn recv_now(
     }
     if let Some(envelope) = core.take_waiting(inter, source, tag, &data) {
         got(envelope);
-        shared.count_round(&core);
+        shared.count_call(&core);
         if !core.session.is_settled() {
             settle(shared, &mut core);
         }
@@ -349,7 +355,7 @@ fn look_for(
     data: Layout,
 ) -> Option<Outcome> {
     let (outcome, found) = core.recv_now(inter, source, tag, data);
-    shared.count_round(core);
+    shared.count_call(core);
     if found {
         shared.tell(core);
     }
@@ -368,9 +374,9 @@ pub(crate) fn look<T>(
     done: impl FnOnce(&mut Core) -> Option<T>,
 ) -> Option<T> {
     let mut core = shared.lock();
-    shared.count_round(&core);
+    shared.count_call(&core);
     let whole = core.looks() == 0 || core.is_round_due(ROUND_AFTER_LOOKS);
-    let moved = if whole { core.round(Instant::now()) } else { core.read_busy() };
+    let moved = if whole { shared.round(&mut core, Instant::now()) } else { core.read_busy() };
     let (mut core, worked) = unlocked_work(shared, core);
     if moved || worked {
         shared.tell(&core);

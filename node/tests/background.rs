@@ -2,7 +2,8 @@
 
 mod common;
 use common::*;
-use node::{Source, Tag};
+use node::{Outcome, Source, Tag};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -89,4 +90,39 @@ fn room_is_given_before_the_program_computes() {
         late += u32::from(!a.node.send_now(to_b, 0, 1, &view(&data)));
     }
     assert!(late < 2, "{late} of 3 messages had no room");
+}
+
+/// A caller that waits may get no processor, or be kept by the MPI below: the thread makes its rounds then.
+#[test]
+fn a_caller_that_is_kept_keeps_nobody() {
+    for lanes in [TCP, SHM] {
+        over(lanes);
+        let (a, b) = (Job::new(), Job::new());
+        let (to_b, to_a) = couple(&a, &b);
+        let (is_kept, may_go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (data, mut space) = (pattern(8 << 20, 1), vec![1; 8 << 20]);
+        let recv = a.recv(to_b, 1, &mut space);
+        let limit = Instant::now() + LONG;
+        let sent = std::thread::scope(|scope| {
+            let mut keep = || {
+                is_kept.store(true, Ordering::Relaxed);
+                while !may_go.load(Ordering::Relaxed) && Instant::now() < limit {
+                    std::thread::park_timeout(Duration::from_millis(1));
+                }
+                false
+            };
+            let a = &a;
+            let may_end = || may_go.load(Ordering::Relaxed).then_some(());
+            scope.spawn(move || a.node.wait_until(&mut keep, |_| may_end(), Some(limit)));
+            while !is_kept.load(Ordering::Relaxed) && Instant::now() < limit {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            let sent = b.wait_for(b.send(to_a, 1, &data), LONG / 6);
+            may_go.store(true, Ordering::Relaxed);
+            sent
+        });
+        assert_eq!(sent, Some(Outcome::Sent), "over {lanes}");
+        assert_eq!(a.wait(recv), got(data.len(), 1));
+        assert!(space == data);
+    }
 }

@@ -59,8 +59,15 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
     status
 }
 
+/// The lanes of a job, each process of which is to answer. Where there is far more to do than processors, the kernel lets one that has
+/// slept wait for seconds, since it shares them out among sessions and not among threads (autogroup).
 pub fn json(scene: &Scene, name: &str) -> (Value, i32) {
-    let done = ctl(scene, None, &[name, "lanes", "--json"]);
+    json_within(scene, name, "30")
+}
+
+/// The same of those that answer in so many seconds.
+fn json_within(scene: &Scene, name: &str, limit: &str) -> (Value, i32) {
+    let done = ctl(scene, None, &[name, "lanes", "--timeout", limit, "--json"]);
     let text = String::from_utf8_lossy(&done.stdout);
     let value = serde_json::from_str(&text);
     let value = value.unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&done.stderr)));
@@ -334,7 +341,7 @@ fn a_stopped_process_is_told() {
         let (all, _) = json(&scene, "air");
         let pid = all["processes"][2]["pid"].as_i64().expect("a pid") as i32;
         kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("it is there");
-        let (all, code) = json(&scene, "air");
+        let (all, code) = json_within(&scene, "air", "5");
         let told = stopped(&all) == 1 && all["processes"][2]["state"] == "not answering" && code == 3;
         kill(Pid::from_raw(pid), Signal::SIGCONT).expect("it is there");
         scene.require(told, &format!("{code}: {all:#}"));

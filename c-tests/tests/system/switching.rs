@@ -6,6 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
+use std::process::Output;
 use std::time::Duration;
 
 /// The transport of the pair of the two ranks 0, empty if they are not connected.
@@ -15,9 +16,14 @@ fn over(all: &Value) -> String {
     first.and_then(|pair| pair["transport"].as_str()).unwrap_or_default().to_owned()
 }
 
-/// Gives a command to a job, each process of which must do it. Returns what they say.
+/// Gives a command to a job, each process of which is to answer.
+fn asked(scene: &Scene, words: &[&str]) -> Output {
+    ctl(scene, None, &[words, &["--timeout", "30"]].concat())
+}
+
+/// The same of a command that each process must do. Returns what they say.
 fn order(scene: &Scene, words: &[&str]) -> Value {
-    let done = ctl(scene, None, &[words, &["--timeout", "30", "--json"]].concat());
+    let done = asked(scene, &[words, &["--json"]].concat());
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     scene.require(done.status.success(), &format!("{words:?}: {said}"));
     serde_json::from_slice(&done.stdout).expect("JSON")
@@ -59,7 +65,7 @@ fn an_operator_changes_what_carries_the_messages() {
         is_over("tcp");
         // No job has this name, and none is held.
         for words in [&["ocean", "switch", "tcp", "--peer", "ice"][..], &["ocean", "give-up", "air"]] {
-            let none = ctl(&scene, None, words);
+            let none = asked(&scene, words);
             let said = String::from_utf8_lossy(&none.stdout).into_owned();
             scene.require(none.status.code() == Some(1) && said.contains("ranks 0-1: no pair"), &said);
             let which = match words[1] {
@@ -72,17 +78,17 @@ fn an_operator_changes_what_carries_the_messages() {
         scene.require(said.contains("have left it") || said.contains("has left it"), &said);
         let said = order(&scene, &["air", "stop-using", "shm"]).to_string();
         scene.require(said.contains("it was not in use"), &said);
-        let refused = ctl(&scene, None, &["air", "switch", "shm"]);
+        let refused = asked(&scene, &["air", "switch", "shm"]);
         let said = String::from_utf8_lossy(&refused.stdout).into_owned();
         scene.require(said.contains("rank 0 of 'ocean': this side has taken it out of use"), &said);
-        let refused = ctl(&scene, None, &["ocean", "switch", "shm"]);
+        let refused = asked(&scene, &["ocean", "switch", "shm"]);
         let said = String::from_utf8_lossy(&refused.stdout).into_owned();
         scene.require(said.contains("rank 0 of 'air': the other side offers none"), &said);
         scene.require(mapped(&scene, "air") == 0, "no shared memory is left");
         is_over("tcp");
         order(&scene, &["ocean", "switch", "best"]);
         is_over("tcp");
-        let done = ctl(&scene, None, &["air", "stop-using", "tcp"]);
+        let done = asked(&scene, &["air", "stop-using", "tcp"]);
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         scene.require(done.status.code() == Some(1) && said.contains("no other transport"), &said);
         // Its operator has taken that back, which this side hears when the other one moves the pair.
