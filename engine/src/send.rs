@@ -169,12 +169,13 @@ impl Engine {
         self.peers[peer.0 as usize].chunk = bytes.max(1);
     }
 
-    /// Has messages of up to this many bytes go to this peer eager, if that is more than goes so to all, and as far as peers take it. It has
-    /// a new lane, or none: what was measured of the one before is forgotten.
-    pub fn set_eager_max(&mut self, peer: PeerId, bytes: u64) {
+    /// Has messages of up to this many bytes go to this peer eager, if that is more than goes so to all, and as far as peers take it; and of
+    /// up to `alone` bytes, if each follows one of the peer's. It has a new lane, or none: what was measured of the one before is forgotten.
+    pub fn set_eager_max(&mut self, peer: PeerId, bytes: u64, alone: u64) {
         let most = bytes.min(self.cfg.most_eager());
         let p = &mut self.peers[peer.0 as usize];
         p.more_eager = most.saturating_sub(self.cfg.eager_max);
+        p.eager_alone = alone.min(self.cfg.most_eager());
         (p.announce, p.read_sooner) = (Announce::default(), 0);
     }
 

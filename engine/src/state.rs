@@ -13,6 +13,7 @@ use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, Output, PeerId, Source, Tag};
+use base::protocol::message::READ_FROM;
 use base::{Memory, Sorted};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,6 +65,12 @@ pub(crate) struct Peer {
     /// How much longer than [`Config::eager_max`] a message may be that is sent to it eager. It follows from the lane.
     #[serde(skip)]
     pub more_eager: u64,
+    /// The longest message that is sent to it eager if it has sent one since the last of [`READ_FROM`] bytes and more.
+    #[serde(skip)]
+    pub eager_alone: u64,
+    /// How many messages had come from it when the last one of that length left.
+    #[serde(skip)]
+    pub answered: u64,
     /// Which messages are announced to it though they could go eager. Begun anew with each lane.
     #[serde(skip)]
     pub announce: Announce,
@@ -114,6 +121,8 @@ impl Peer {
             max_segments: 0,
             pull: false,
             more_eager: 0,
+            eager_alone: 0,
+            answered: 0,
             announce: Announce::default(),
             polls: false,
             is_answering: false,
@@ -148,13 +157,23 @@ impl Peer {
     /// Whether a message of this length is short enough for EAGER, and there is credit for it.
     #[inline]
     pub fn may_go_eager(&self, cfg: &Config, bytes: u64) -> bool {
-        bytes <= cfg.eager_max + self.more_eager && self.spending.has_room(bytes)
+        let is_short = bytes <= cfg.eager_max + self.more_eager || self.may_go_alone(bytes);
+        is_short && self.spending.has_room(bytes)
+    }
+
+    /// Whether a message of this length is short enough for EAGER as one that follows no other. Where several follow each other, bulk is sooner.
+    #[cold]
+    fn may_go_alone(&self, bytes: u64) -> bool {
+        bytes <= self.eager_alone && self.granting.arrived().0 != self.answered
     }
 
     /// An envelope leaves: of an eager message, or of one that is announced.
     #[inline]
     pub fn leaves(&mut self, bytes: u64, eager: bool) {
         self.announce.count(bytes);
+        if bytes >= READ_FROM {
+            self.answered = self.granting.arrived().0;
+        }
         self.spending.spend(if eager { bytes } else { 0 });
         self.announced.0 += if eager { 0 } else { bytes };
     }

@@ -101,7 +101,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let peer = self.pairs[i].peer;
         self.engine.set_max_segments(peer, if caps.exposed { MOST_SEGMENTS } else { 0 });
         self.engine.set_pull(peer, caps.get);
-        self.engine.set_eager_max(peer, caps.eager);
+        self.engine.set_eager_max(peer, caps.eager, caps.eager_alone);
         if !caps.reliable {
             self.agenda.lossy.entry(i).or_default();
         }
@@ -131,7 +131,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             self.engine.set_max_segments(peer, 0);
             self.engine.set_pull(peer, false);
         }
-        self.engine.set_eager_max(peer, 0);
+        self.engine.set_eager_max(peer, 0, 0);
         self.act(Action::Dropped { pair: i, lane: up.lane, left: false });
         true
     }

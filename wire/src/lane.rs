@@ -27,19 +27,22 @@ pub struct Caps {
     /// The longest message, in bytes, that is here sooner eager: to wait for the receiver's answer costs more than the copies that
     /// it saves.
     pub eager: u64,
+    /// The same of a message that follows none of the same side, if that is more.
+    #[serde(skip)]
+    pub eager_alone: u64,
 }
 
 impl Caps {
     /// A byte stream, such as TCP.
     pub const STREAM: Caps =
-        Caps { reliable: true, needs_retention: true, get: false, exposed: false, eager: 128 << 10 };
+        Caps { reliable: true, needs_retention: true, get: false, exposed: false, eager: 128 << 10, eager_alone: 0 };
     /// Memory that two processes share. The other side can read at once what the lane has taken, even if this process
     /// dies then.
     pub const SHARED: Caps =
-        Caps { reliable: true, needs_retention: false, get: false, exposed: false, eager: 256 << 10 };
+        Caps { reliable: true, needs_retention: false, get: false, exposed: false, eager: 256 << 10, eager_alone: 0 };
     /// Datagrams, which may be lost, duplicated and reordered.
     pub const DATAGRAM: Caps =
-        Caps { reliable: false, needs_retention: true, get: false, exposed: false, eager: 64 << 10 };
+        Caps { reliable: false, needs_retention: true, get: false, exposed: false, eager: 64 << 10, eager_alone: 0 };
 }
 
 /// What follows a header. It is as long as the header's `len`.

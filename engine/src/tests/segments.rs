@@ -263,7 +263,7 @@ fn what_is_read_sooner_is_announced() {
     a.engine.set_max_segments(a.peer, 1000);
     a.engine.set_polls(a.peer, true);
     b.engine.set_pull(b.peer, true);
-    a.engine.set_eager_max(a.peer, 256 << 10);
+    a.engine.set_eager_max(a.peer, 256 << 10, 0);
     let announced = |a: &mut Side, b: &mut Side, size: usize, count: usize| {
         let is_announced = |_: &usize| {
             let r = b.recv(ANY.0, ANY.1, size);
@@ -310,7 +310,7 @@ fn what_is_read_sooner_is_announced() {
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 50), 0, "its sender is not to wait");
     // The next lane begins anew.
     for side in [&mut a, &mut b] {
-        side.engine.set_eager_max(side.peer, 256 << 10);
+        side.engine.set_eager_max(side.peer, 256 << 10, 0);
     }
     assert_eq!(announced(&mut a, &mut b, 4 * SIZE, 100), 14);
 }
@@ -331,7 +331,7 @@ fn what_could_go_eager_is_taken_before_its_receive() {
     for side in [&mut a, &mut b] {
         side.engine.set_max_segments(side.peer, 1000);
         side.engine.set_pull(side.peer, true);
-        side.engine.set_eager_max(side.peer, 256 << 10);
+        side.engine.set_eager_max(side.peer, 256 << 10, 0);
         side.engine.set_polls(side.peer, true);
     }
     let waits = a.send(4, &data(SIZE), Mode::Synchronous);

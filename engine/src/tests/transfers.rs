@@ -296,8 +296,8 @@ fn a_longer_message_goes_eager_to_a_peer_for_which_that_is_said() {
     let most = [(0, 16), (15, 16), (20, 20), (24, 24), (100, 24)];
     for (said, size, eager) in most.into_iter().flat_map(|(said, most)| [(said, most, true), (said, most + 1, false)]) {
         let (mut a, mut b) = pair(small());
-        a.engine.set_eager_max(a.peer, 100);
-        a.engine.set_eager_max(a.peer, said);
+        a.engine.set_eager_max(a.peer, 100, 0);
+        a.engine.set_eager_max(a.peer, said, 0);
         let r = b.recv(ANY.0, ANY.1, 32);
         let s = a.send(0, &vec![5; size], Mode::Standard);
         assert_eq!(a.engine.finish(s), eager.then_some(Outcome::Sent));
@@ -305,4 +305,27 @@ fn a_longer_message_goes_eager_to_a_peer_for_which_that_is_said() {
         assert_eq!(b.engine.finish(r), got(0, size as u64));
         assert_eq!(a.engine.start_eager(a.ctx, 0, 1, size as u64, Mode::Standard).is_some(), eager);
     }
+}
+
+/// A message that follows one of the peer's may be longer; the next one is announced, until another has come from there.
+#[test]
+fn a_longer_message_goes_eager_after_one_of_the_peer() {
+    const SIZE: usize = 200 << 10;
+    let (mut a, mut b) = pair(Config::default());
+    a.engine.set_eager_max(a.peer, 128 << 10, 256 << 10);
+    let mut is_eager = |answers: bool| {
+        if answers {
+            let (r, s) = (a.recv(ANY.0, ANY.1, 8), b.send(1, &[1; 8], Mode::Standard));
+            settle(&mut a, &mut b);
+            assert_eq!((a.engine.finish(r), b.engine.finish(s)), (got(1, 8), Some(Outcome::Sent)));
+        }
+        let s = a.send(2, &vec![2; SIZE], Mode::Standard);
+        let eager = a.engine.outcome(s) == Some(Outcome::Sent);
+        let r = b.recv(ANY.0, ANY.1, SIZE);
+        settle(&mut a, &mut b);
+        assert_eq!((a.engine.finish(s), b.engine.finish(r)), (Some(Outcome::Sent), got(2, SIZE as u64)));
+        eager
+    };
+    let seen = [false, true, false, false, true, true].map(&mut is_eager);
+    assert_eq!(seen, [false, true, false, false, true, true]);
 }

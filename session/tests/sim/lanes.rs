@@ -64,7 +64,10 @@ macro_rules! each {
 
 impl<M: Memory> Lane<M> for SimLane {
     fn caps(&self) -> Caps {
-        each!(self, lane => Lane::<M>::caps(lane))
+        let caps = each!(self, lane => Lane::<M>::caps(lane));
+        // As over TCP.
+        let eager_alone = if matches!(self, SimLane::Stream(_)) { 256 << 10 } else { 0 };
+        Caps { eager_alone, ..caps }
     }
     fn wants_write(&self) -> bool {
         each!(self, lane => Lane::<M>::wants_write(lane))

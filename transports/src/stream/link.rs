@@ -39,6 +39,11 @@ impl<S: ByteStream> Link<S> {
         is_empty.then_some(self.stream)
     }
 
+    /// Whether it consists of records.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.records.is_some()
+    }
+
     /// From here on, what is written and read is protected as both sides have agreed.
     pub(crate) fn protect(&mut self, channel: Channel) {
         self.records = channel.into_records().map(Box::new);

@@ -9,10 +9,14 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use wire::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
 use wire::lane::{Death, Sink};
 
-/// The bytes of the buffer once the stream has filled its first size: most lanes bring little, and are made and gone quickly. An eager
-/// message of 64 KiB comes into it as a whole, with its headers and with short ones around it.
-const BUFFER: usize = 72 << 10;
+/// The bytes of the buffer at first and at most; it doubles when it is full: most lanes bring little, and are made and gone quickly. The
+/// longest eager message comes into it as a whole, with its headers and with short ones around it.
 const FIRST: usize = 4 << 10;
+const BUFFER: usize = 264 << 10;
+/// One read takes no more than this, or what is left of a frame and so much beyond it: what is copied from the buffer right after the kernel
+/// has written it is in the processor's cache.
+const AT_ONCE: usize = 72 << 10;
+const BEYOND: usize = 8 << 10;
 /// User memory is filled by the kernel if this many bytes of it can be had at a time, and else from the buffer.
 const WORTH: usize = 16 << 10;
 
@@ -120,8 +124,13 @@ impl Reader {
         self.start == self.end && matches!(self.state, State::Header)
     }
 
+    /// How many bytes one read into the buffer takes.
     fn room(&self) -> usize {
-        self.buf.len() - self.end
+        let wanted = match &self.state {
+            State::Frame(header) => (header.len as usize).saturating_sub(self.end - self.start) + BEYOND,
+            _ => AT_ONCE,
+        };
+        wanted.min(self.buf.len() - self.end)
     }
 
     fn fill(&mut self, stream: &mut impl ByteStream) -> Got {
@@ -131,7 +140,8 @@ impl Reader {
             self.start = 0;
         }
         self.grow_if_full();
-        let got = Got::of(stream.read_vectored(&mut [IoSliceMut::new(&mut self.buf[self.end..])]));
+        let room = self.room();
+        let got = Got::of(stream.read_vectored(&mut [IoSliceMut::new(&mut self.buf[self.end..][..room])]));
         if let Got::Bytes(n) = got {
             self.end += n;
             self.grow_if_full();
@@ -141,7 +151,7 @@ impl Reader {
 
     fn grow_if_full(&mut self) {
         if self.end == self.buf.len() {
-            self.buf.resize(BUFFER, 0);
+            self.buf.resize((2 * self.buf.len()).min(BUFFER), 0);
         }
     }
 

@@ -122,8 +122,10 @@ impl Watched for TcpLane {
 }
 
 impl<M: Memory> Lane<M> for TcpLane {
+    /// Records of bulk are decrypted while more come, and those of an eager message when it is whole.
     fn caps(&self) -> Caps {
-        Caps::STREAM
+        let eager_alone = if self.streams.first().is_encrypted() { 0 } else { 256 << 10 };
+        Caps { eager_alone, ..Caps::STREAM }
     }
 
     fn wants_write(&self) -> bool {
