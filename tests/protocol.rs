@@ -70,7 +70,7 @@ fn numbered(text: &str) -> Vec<&str> {
 }
 
 /// Lines of the source, and what docs/protocol.md says of the number there.
-const SAID: [(&str, &str, &str); 24] = [
+const SAID: [(&str, &str, &str); 25] = [
     ("session/src/path/rx.rs", "ACK_FRAMES: u32 = 64;", "after 64 frames or"),
     ("session/src/path/rx.rs", "ACK_BYTES: usize = 256 * 1024;", "frames or 256 KiB without one"),
     (
@@ -89,7 +89,8 @@ const SAID: [(&str, &str, &str); 24] = [
         "long_eager_max: 256 << 10,",
         "256 KiB while the pair uses shared memory, and a longer EAGER is malformed",
     ),
-    ("wire/src/lane.rs", "eager: 128 << 10 }", "128 KiB while the pair uses a byte stream, and one of at most"),
+    ("transports/src/tcp/lane.rs", "{ 256 << 10 }", "256 KiB if a message has come from the peer"),
+    ("wire/src/lane.rs", "eager: 128 << 10, ", "128 KiB while the pair uses a byte stream, and one of at most"),
     ("engine/src/types.rs", "extra_envelopes: 256,", "gives 256 more envelopes"),
     ("session/src/lanes.rs", "MAX_NONSENSE: u8 = 3;", "nonsense on three lanes one after the other"),
     (
