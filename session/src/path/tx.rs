@@ -13,9 +13,9 @@ use wire::frame::MAX_PAYLOAD;
 /// The wait for an acknowledgement grows to 64 times its first length.
 const MOST_DOUBLINGS: u32 = 6;
 /// Memory of acknowledged bodies that is kept for the next: as much as is under way before the other side acknowledges
-/// unasked.
+/// unasked, the longest eager message with its head among it.
 const MOST_SPARE: usize = 128;
-const MOST_SPARE_BYTES: usize = 256 << 10;
+const MOST_SPARE_BYTES: usize = 260 << 10;
 /// Smaller pieces of memory are not kept: few messages would fit.
 const LEAST_SPARE: usize = 64;
 

@@ -244,7 +244,8 @@ impl Reader {
             }
             // Only if the frame ends within these pieces, a header comes next.
             if there == left {
-                all.push(IoSliceMut::new(buf));
+                let beyond = buf.len().min(AT_ONCE);
+                all.push(IoSliceMut::new(&mut buf[..beyond]));
             }
             let result = stream.read_vectored(&mut all);
             let in_place = result.as_ref().map_or(0, |n| (*n).min(there));
