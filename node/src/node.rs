@@ -96,7 +96,7 @@ impl Node {
             watch,
             waiting: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
-            turns: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
             polling: AtomicBool::new(false),
             found: AtomicU64::new(0),
             followers: AtomicUsize::new(0),

@@ -31,14 +31,9 @@ fn work_unlocked<'a>(shared: &'a Shared, core: Guard<'a, Core>) -> (Guard<'a, Co
 }
 
 impl Core {
-    /// A round of a calling thread, which lets the MPI below make progress too.
-    pub(crate) fn round_of_caller(&mut self, instant: Instant) -> bool {
-        self.pace.without_round = 0;
-        self.round(instant)
-    }
-
     /// One round, without blocking. False: nothing has come, and nothing is left to be written.
     pub(crate) fn round(&mut self, instant: Instant) -> bool {
+        self.pace.without_round = 0;
         self.session.send_credit();
         let before = self.session.bytes_in();
         let mut events = std::mem::take(&mut self.pace.events);

@@ -7,7 +7,7 @@ use crate::watch::Watch;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The state that calling threads and the background thread share.
 pub(crate) struct Shared {
@@ -18,8 +18,8 @@ pub(crate) struct Shared {
     pub waiting: AtomicUsize,
     /// Counts the calls in which callers made progress. Written under the lock.
     pub calls: AtomicU64,
-    /// Counts the turns of callers that wait. Written under the lock.
-    pub turns: AtomicU64,
+    /// Counts the rounds that callers made. Written under the lock.
+    pub rounds: AtomicU64,
     /// Whether one of the waiting threads sleeps in poll(2) on the descriptors. The others, the followers, sleep on
     /// `news`. Set under the lock.
     pub polling: AtomicBool,
@@ -122,9 +122,10 @@ impl Shared {
         add(&self.calls, lock);
     }
 
-    /// A caller that waits has looked at its lanes, and goes on.
-    pub(crate) fn count_turn(&self, lock: &Core) {
-        add(&self.turns, lock);
+    /// A round of a caller's.
+    pub(crate) fn round(&self, core: &mut Core, now: Instant) -> bool {
+        add(&self.rounds, core);
+        core.round(now)
     }
 
     /// The count of [`Shared::tell`], which a thread reads before it sleeps.

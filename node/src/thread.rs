@@ -1,7 +1,7 @@
 //! The background thread: it makes progress while the program computes, and sleeps in epoll_wait(2).
 //!
 //! Invariants: it blocks every signal, never calls MPI, and makes no rounds while calling threads make them. They may be kept from that by
-//! others that have the processor, or by the MPI below: then it makes rounds after each rest.
+//! others that have the processor, or by the MPI below: then it makes one after each rest.
 
 use crate::lock::barrier;
 use crate::round::unlocked_work;
@@ -68,8 +68,6 @@ impl Drop for Background {
 fn run(shared: &Shared, begun: mpsc::Sender<()>) {
     let mut seen = 0;
     let mut busy = false;
-    // Whether it found something after its last rest beside callers.
-    let mut works = false;
     let mut nap = NAP;
     let _ = shared.thread.set(std::thread::current());
     shared.core.never_for_this_thread();
@@ -90,13 +88,13 @@ fn run(shared: &Shared, begun: mpsc::Sender<()>) {
             chore();
             chores_done = Instant::now();
         }
-        let (calls, turns) = (shared.calls.load(Ordering::Relaxed), shared.turns.load(Ordering::Relaxed));
+        let (calls, rounds) = (shared.calls.load(Ordering::Relaxed), shared.rounds.load(Ordering::Relaxed));
         if calls != seen || shared.waiting.load(Ordering::Relaxed) > 0 {
             if !is_prepared && begun.elapsed() >= SETTLED {
                 barrier::prepare();
                 is_prepared = true;
             }
-            nap = if calls == seen && !works { (2 * nap).min(LONG_NAP) } else { NAP };
+            nap = if calls == seen { (2 * nap).min(LONG_NAP) } else { NAP };
             seen = calls;
             // A longer rest is ended by the thread that ends its wait.
             if nap == NAP || shared.nap_while_waiting() {
@@ -106,11 +104,11 @@ fn run(shared: &Shared, begun: mpsc::Sender<()>) {
             if shared.calls.load(Ordering::Relaxed).wrapping_sub(seen) >= OFTEN {
                 continue;
             }
-            // A caller that only tests now and then leaves most of the work to this thread, and one that is kept all of it.
-            works = false;
-            while may_go_on(shared, turns) && round(shared, &mut held) {
-                works = true;
+            if shared.rounds.load(Ordering::Relaxed) == rounds {
+                round(shared, &mut held);
             }
+            // A caller that only tests now and then leaves most of the work to this thread.
+            while may_go_on(shared) && round(shared, &mut held) {}
             continue;
         }
         if !busy {
@@ -153,10 +151,9 @@ fn hold(core: &Core, held: &mut Option<Held>) {
     }
 }
 
-/// Whether no calling thread waits, or none has made a turn since there were so many, and the thread is not to end.
-fn may_go_on(shared: &Shared, turns: u64) -> bool {
-    let is_left = shared.waiting.load(Ordering::Relaxed) == 0 || shared.turns.load(Ordering::Relaxed) == turns;
-    is_left && !shared.stop.load(Ordering::Relaxed)
+/// Whether no calling thread waits, and the thread is not to end.
+fn may_go_on(shared: &Shared) -> bool {
+    shared.waiting.load(Ordering::Relaxed) == 0 && !shared.stop.load(Ordering::Relaxed)
 }
 
 /// Makes a round. False: it has found nothing.

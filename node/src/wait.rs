@@ -100,9 +100,15 @@ impl Clock {
 
     /// Makes a round, and all that is due at this time. `moved` says that something has moved since the last round; so
     /// does the result.
-    fn round(&mut self, core: &mut Core, moved: bool, about: &dyn Fn(&mut Core) -> Option<About>) -> bool {
+    fn round(
+        &mut self,
+        shared: &Shared,
+        core: &mut Core,
+        moved: bool,
+        about: &dyn Fn(&mut Core) -> Option<About>,
+    ) -> bool {
         self.now = Instant::now();
-        let moved = core.round_of_caller(self.now) || moved;
+        let moved = shared.round(core, self.now) || moved;
         if moved {
             self.idle = self.now;
         }
@@ -174,7 +180,7 @@ pub(crate) fn wait_until<T>(
     let mut core = shared.lock();
     // The poke comes before the first look: what it finds would not be looked at afterwards.
     if core.is_round_due(ROUND_AFTER) {
-        if core.round_of_caller(Instant::now()) {
+        if shared.round(&mut core, Instant::now()) {
             shared.tell(&core);
         }
         drop(core);
@@ -219,10 +225,9 @@ pub(crate) fn wait_until<T>(
             }
         }
         turn = turn.wrapping_add(1);
-        shared.count_turn(&core);
         let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
-            moved = clock.round(&mut core, moved, about);
+            moved = clock.round(shared, &mut core, moved, about);
             if core.has_unlocked_work() {
                 (core, _) = unlocked_work(shared, core);
                 moved = true;
@@ -371,7 +376,7 @@ pub(crate) fn look<T>(
     let mut core = shared.lock();
     shared.count_call(&core);
     let whole = core.looks() == 0 || core.is_round_due(ROUND_AFTER_LOOKS);
-    let moved = if whole { core.round_of_caller(Instant::now()) } else { core.read_busy() };
+    let moved = if whole { shared.round(&mut core, Instant::now()) } else { core.read_busy() };
     let (mut core, worked) = unlocked_work(shared, core);
     if moved || worked {
         shared.tell(&core);

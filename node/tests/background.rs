@@ -100,7 +100,7 @@ fn a_caller_that_is_kept_keeps_nobody() {
         let (a, b) = (Job::new(), Job::new());
         let (to_b, to_a) = couple(&a, &b);
         let (is_kept, may_go) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (data, mut space) = (pattern(64 << 20, 1), vec![1; 64 << 20]);
+        let (data, mut space) = (pattern(8 << 20, 1), vec![1; 8 << 20]);
         let recv = a.recv(to_b, 1, &mut space);
         let limit = Instant::now() + LONG;
         let sent = std::thread::scope(|scope| {
