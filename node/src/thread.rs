@@ -104,11 +104,9 @@ fn run(shared: &Shared, begun: mpsc::Sender<()>) {
             if shared.calls.load(Ordering::Relaxed).wrapping_sub(seen) >= OFTEN {
                 continue;
             }
-            if shared.rounds.load(Ordering::Relaxed) == rounds {
-                round(shared, &mut held);
-            }
-            // A caller that only tests now and then leaves most of the work to this thread.
-            while may_go_on(shared) && round(shared, &mut held) {}
+            // One is due where callers made none. A caller that only tests now and then leaves most of the work to this thread.
+            let mut is_due = shared.rounds.load(Ordering::Relaxed) == rounds;
+            while (std::mem::take(&mut is_due) || may_go_on(shared)) && round(shared, &mut held) {}
             continue;
         }
         if !busy {
