@@ -607,14 +607,14 @@ pub mod control {
 /// Lanes of shared memory.
 pub mod shared {
     /// The version of the layout of slot rings, payload rings and doorbells.
-    pub const LAYOUT: u16 = 5;
+    pub const LAYOUT: u16 = 6;
     /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
         /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
-        0 LAYOUT "u16" "layout, 5";
+        0 LAYOUT "u16" "layout, 6";
         2 FLAGS "u16" "flags";
         4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";

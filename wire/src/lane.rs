@@ -192,7 +192,7 @@ pub trait Sink {
     }
 }
 
-/// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in order.
+/// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in any order.
 pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
 
 /// The same as a trait, so that it can be inlined wherever it is called, as no closure can be made to be.

@@ -30,8 +30,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 const WORD: usize = 8;
-/// The bytes of a slot beside its word.
-const BODY: usize = SLOT - WORD;
+const _: () = assert!(WORD <= LEAD);
 
 // The length is the lowest field of the word.
 const LEN_BITS: u32 = FIELDS;
@@ -40,6 +39,13 @@ const LEN_BITS: u32 = FIELDS;
 #[inline]
 fn lead(tag: u8) -> usize {
     if matches!(tag & !ACK_NOW, MSG | PART) { LEAD } else { 0 }
+}
+
+/// Where in its slot a body begins that is not elsewhere. The data of a message that is longer than the first line begin with the second
+/// one, as in the payload ring.
+#[inline(always)]
+fn begin(tag: u8, fields: usize, len: usize) -> usize {
+    if fields == 0 && len > UNIT - WORD && is_msg(tag) { LEAD } else { WORD * (fields + 1) }
 }
 
 #[inline]
@@ -168,9 +174,10 @@ fn open<G: SegmentView>(
     frame: &mut Frame,
 ) -> Result<Range<usize>, Malformed> {
     let len = (word & ((1 << LEN_BITS) - 1)) as usize;
-    if word & (3 << FIELDS | 1 << FAR) == 0 && len <= BODY {
+    let begin = begin(frame.tag, 0, len);
+    if word & (3 << FIELDS | 1 << FAR) == 0 && begin + len <= SLOT {
         // Most frames: a body in the slot, and nothing else.
-        let at = slot + WORD;
+        let at = slot + begin;
         return Ok(at..at + len);
     }
     let at = open_other(view, plan, (slot, word, len), frame)?;
@@ -196,7 +203,8 @@ fn open_other<G: SegmentView>(
         // A body is in one of the rings as a whole.
         (at, plan.ring_end(at).checked_sub(at).ok_or(Malformed)?)
     } else {
-        (slot + WORD * (fields + 1), BODY - WORD * fields)
+        let begin = begin(frame.tag, fields, len);
+        (slot + begin, SLOT - begin)
     };
     if len > room { Err(Malformed) } else { Ok(at) }
 }

@@ -14,7 +14,8 @@ const RUN: u32 = 4;
 const AHEAD: u64 = 8;
 
 /// A consumer that waits fetches the place of the next body at each look, if that is as long as the last one and no longer than this,
-/// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word.
+/// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word. The second line of a slot
+/// is such a place, too.
 pub(in crate::shm) const EXPECTED: usize = 49 << 10;
 
 /// After so many lines it looks whether something else has come.
@@ -25,9 +26,6 @@ const LOOKS: u32 = 64;
 
 /// Of a message's body that has no parts so many bytes are fetched as soon as its slot is found. Bulk is copied at once in any case.
 const AT_ONCE: usize = 17 << 10;
-
-/// The piece of a shorter body is not kept: to do so takes as long as it saves.
-pub(super) const LEAST_KEPT: usize = 512;
 
 /// What the consumer has found.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,7 +114,7 @@ impl Consumer {
             return Some(start);
         }
         let units = piece.len().div_ceil(UNIT) as u32;
-        self.kept = (is_msg(frame.tag) && body.len() >= LEAST_KEPT).then_some(Piece { start, units });
+        self.kept = is_msg(frame.tag).then_some(Piece { start, units });
         None
     }
 
@@ -129,7 +127,8 @@ impl Consumer {
         }
         let has_like = !is_part && !self.in_parts;
         self.in_parts = is_part;
-        self.expected = if has_like && is_own { self.after(view, piece) } else { 0..0 };
+        let next = if has_like && is_own { self.after(view, piece) } else { 0..0 };
+        self.fetch_next(next);
         if has_like && is_msg(frame.tag) {
             // It is in the other processor's cache: all lines come at a time, and not the first one alone until its head is understood.
             (piece.start..piece.end.min(piece.start + AT_ONCE)).step_by(UNIT).for_each(|line| view.expect_load(line));
@@ -145,9 +144,15 @@ impl Consumer {
             view.populate(self.plan.data_at, self.plan.data);
         }
         let (begin, len) = (piece.end.next_multiple_of(UNIT), piece.len());
-        self.looks.set(0);
         let fits = len <= EXPECTED && begin + len <= self.plan.data_at + self.plan.data;
         if fits { begin..begin + len } else { 0..0 }
+    }
+
+    /// Has the next looks fetch these lines: see [`EXPECTED`].
+    #[inline(always)]
+    fn fetch_next(&mut self, lines: Range<usize>) {
+        self.expected = lines;
+        self.looks.set(0);
     }
 
     /// Consumes the next frame. `f` sees it with its body, which is not valid longer; if `f` returns an error, the frame is not
@@ -171,10 +176,12 @@ impl Consumer {
         let mut frame = Frame::of(word);
         let body = open(view, &self.plan, self.head.slot, word, &mut frame)?;
         if body.start < self.plan.rings_at {
-            // In the slot, whose second line is fetched together with the first.
+            // In the slot.
             (self.expected, self.in_parts) = (0..0, false);
             if body.end > self.head.slot + UNIT {
                 view.expect_load(self.head.slot + UNIT);
+                let second = self.plan.slot(self.head.n + 1) + UNIT;
+                self.fetch_next(second..second + UNIT);
             }
         } else if let Some(start) = self.begin_long(view, &frame, &body) {
             back(start)?;

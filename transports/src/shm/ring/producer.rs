@@ -1,7 +1,7 @@
 //! The side that writes frames: see [`super`]. It has all of what is not published, and of the payload ring what the consumer has consumed
 //! and does not keep.
 
-use super::{BODY, Frame, InParts, Next, Plan, WORD, consumed, is_msg, lead, open};
+use super::{Frame, InParts, Next, Plan, WORD, begin, consumed, is_msg, lead, open};
 use crate::memory::SegmentView;
 use crate::shm::distance::Distance;
 use crate::shm::payload::{PayloadRing, UNIT};
@@ -122,8 +122,9 @@ impl Producer {
             }
         }
         let mut word = len as u64 | (fields as u64) << FIELDS;
-        let at = if len <= BODY - WORD * fields {
-            self.tail.slot + WORD * (fields + 1)
+        let begin = begin(frame.tag, fields, len);
+        let at = if begin + len <= SLOT {
+            self.tail.slot + begin
         } else {
             let lead = lead(frame.tag);
             let Some((start, parts)) = self.room(view, frame, (lead, len), kept) else {
@@ -136,9 +137,17 @@ impl Producer {
             }
             self.plan.place(start) + lead
         };
-        if len > 0 {
+        if is_msg(frame.tag) && len > UNIT - WORD {
+            // The lines with the data are taken and written first, while that of the head, or of the slot's word, is still on its way: no look
+            // of the consumer comes between, which fetches them all.
+            let head = UNIT - LEAD;
             // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
             // kept or has come back; and it learns of the new one by the word that is written below.
+            unsafe { view.write(at + head, len - head, |to| body.fill(head, to)) };
+            // SAFETY: as above.
+            unsafe { view.write(at, head, |to| body.fill(0, to)) };
+        } else if len > 0 {
+            // SAFETY: as above.
             unsafe { view.write(at, len, |to| body.fill(0, to)) };
         }
         self.publish(view, word, frame, fields);
