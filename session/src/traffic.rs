@@ -21,6 +21,8 @@ pub(crate) const BUDGET: usize = 1 << 20;
 const PIECES: usize = 256;
 /// A longer message is handed to the lane where the program has it: some lanes write it from there.
 const AHEAD: usize = 4 << 10;
+/// So many bytes of data lie in a cache line together with their head, where a lane over shared memory writes one.
+const SHORTEST: usize = 18;
 /// How many turns all pairs get to write before lanes are read again.
 const TURNS: usize = 8;
 
@@ -391,11 +393,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         };
         let (i, size) = (peer.0 as usize, size as usize);
         let pair = &mut self.pairs[i];
-        if let Link::Up(up) = &mut pair.link
-            && pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, EagerBody(&head, &pack))
-        {
-            up.lane.flush(&self.mem);
-            return SentNow::Taken;
+        if let Link::Up(up) = &mut pair.link {
+            // The shortest are told apart here, so that no more is inlined than they need, and their head never has to lie in memory.
+            let taken = if size <= SHORTEST {
+                pair.path.send_now::<M>(&mut up.lane, EagerHead::BYTES + size, EagerBody(&head, &pack))
+            } else {
+                // A copy of its head alone.
+                send_longer::<L, M>(&mut pair.path, &mut up.lane, &{ head }, size, &pack)
+            };
+            if taken {
+                up.lane.flush(&self.mem);
+                return SentNow::Taken;
+            }
         }
         self.send_begun(i, &head, size, (&pack, read, run));
         SentNow::Kept
@@ -493,6 +502,18 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.bytes_out += up.lane.written() - before;
         done && self.is_written(i)
     }
+}
+
+/// The part of [`Session::send_now`] for all but the shortest.
+#[inline(never)]
+fn send_longer<L: Lane<M>, M: Memory>(
+    path: &mut Path,
+    lane: &mut L,
+    head: &EagerHead,
+    size: usize,
+    pack: &impl Fn(u64, &mut [u8]),
+) -> bool {
+    path.send_now::<M>(lane, EagerHead::BYTES + size, EagerBody(head, pack))
 }
 
 /// Where a lane delivers: frames go through the path to the engine, bulk goes straight into the user's buffer.

@@ -192,7 +192,8 @@ pub trait Sink {
     }
 }
 
-/// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in any order.
+/// Writes the bytes of a frame's body from an offset on. Asked for all of them once, in order; but what lies behind the head of a message, or any
+/// rest of that, may come first.
 pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
 
 /// The same as a trait, so that it can be inlined wherever it is called, as no closure can be made to be.

@@ -60,9 +60,11 @@ const SELDOM: u32 = 1024;
 /// Of so many announced ones one is read to see whether that is faster now, if such messages go eager: then few are announced.
 const FEW: u32 = 8;
 const MUCH: f32 = 2.0;
-/// A size of which nothing is known goes by one that is at most this many powers of two shorter, or longer: sizes between may have gone by that
-/// one too, and then there are no times of theirs. A program sends few of the longest, and each of them would be a trial.
-const KIN: [usize; 2] = [4, 3];
+/// A size of which nothing is known goes by one that is at most this many powers of two away: sizes between may have gone by that one
+/// too, and then there are no times of theirs.
+const KIN: usize = 3;
+/// From this size on it may go by a shorter one that is one power more away: a program sends few of them, which would all be trials.
+const LONG: u64 = 16 << 20;
 /// Sizes from this power of two on are told apart, up to the last one. The first are those that are shorter than [`READ_FROM`].
 const FIRST: u32 = READ_FROM.ilog2() - 1;
 const CLASSES: usize = 13;
@@ -227,8 +229,8 @@ fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
     if sizes[class].better.is_some() || class <= self::class(READ_FROM) {
         return None;
     }
-    let [shorter, longer] = KIN;
-    let mut kin = (1..=shorter).flat_map(|n| [class.checked_sub(n), (n <= longer).then_some(class + n)]).flatten();
+    let shorter = if class < self::class(LONG) { KIN } else { KIN + 1 };
+    let mut kin = (1..=shorter).flat_map(|n| [class.checked_sub(n), Some(class + n)]).flatten();
     kin.find_map(|kin| sizes.get(kin)?.far_better())
 }
 
@@ -538,10 +540,19 @@ mod tests {
             [early, (0..RUN * AGAIN * 4).filter(|_| send() != Way::Push).count()]
         };
         assert!(reads(64 << 20, [1, 10, 10])[0] > 0, "those are not alike");
-        assert_eq!(reads(16 << 20, [800, 8000, 8000])[0], 0, "of these a program sends few");
         assert_eq!(reads(128 << 10, [6, 60, 60])[0], 0);
         assert_eq!(reads(4 << 20, [200, 2000, 2000])[0], 0);
         assert!(reads(2 << 20, [200, 100, 150])[1] > 100, "it is another way all the same");
+    }
+
+    #[test]
+    fn the_longest_go_by_those_that_are_a_little_less_like_them() {
+        for (size, are_alike) in [(8 << 20, true), (16 << 20, true), (64 << 20, false)] {
+            let mut ways = Ways::default();
+            (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [50, 500, 500]));
+            let pushed = (0..RUN * AGAIN - 1).all(|_| send_long(&mut ways, size, [800, 8000, 8000]) == Way::Push);
+            assert_eq!(pushed, are_alike, "{size}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One direction of a lane: a ring of slots, and beside it a ring of bytes for bodies that are longer than a slot.
 //!
-//! One process has the [`Producer`], the other the [`Consumer`]. A slot is two cache lines: a processor that
-//! fetches one of them fetches the other with it, and the next slot's is left to who writes it. Its first word describes the frame in
+//! One process has the [`Producer`], the other the [`Consumer`]. A slot is two cache lines, the
+//! second one for what does not fit in the first. Its first word describes the frame in
 //! it, and is written last. The word also says in which lap it was written, so the consumer finds the next frame by looking
 //! at one word, and a program's data never lie where a word is looked for. The producer reads the consumer's index only when
 //! there seems to be no room.
@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 const WORD: usize = 8;
-const _: () = assert!(WORD <= LEAD);
+const _: () = assert!(WORD <= LEAD && UNIT - LEAD == base::protocol::message::head::BYTES);
 
 // The length is the lowest field of the word.
 const LEN_BITS: u32 = FIELDS;
@@ -42,10 +42,11 @@ fn lead(tag: u8) -> usize {
 }
 
 /// Where in its slot a body begins that is not elsewhere. The data of a message that is longer than the first line begin with the second
-/// one, as in the payload ring.
+/// one, as in the payload ring, if there is room for them.
 #[inline(always)]
 fn begin(tag: u8, fields: usize, len: usize) -> usize {
-    if fields == 0 && len > UNIT - WORD && is_msg(tag) { LEAD } else { WORD * (fields + 1) }
+    let leads = fields == 0 && (UNIT - WORD + 1..=SLOT - LEAD).contains(&len) && is_msg(tag);
+    if leads { LEAD } else { WORD * (fields + 1) }
 }
 
 #[inline]

@@ -45,7 +45,7 @@ pub(in crate::shm) struct Consumer {
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
     run: u32,
-    /// Where the next body will probably lie, if it is like the last one: behind that.
+    /// Where the next body will probably lie, if it is like the last one: behind that, or in the second line of the next slot.
     expected: Range<usize>,
     /// The looks that have fetched that.
     looks: Cell<u32>,

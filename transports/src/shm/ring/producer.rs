@@ -7,6 +7,7 @@ use crate::shm::distance::Distance;
 use crate::shm::payload::{PayloadRing, UNIT};
 use base::bytes::Malformed;
 use base::protocol::frame::BULK;
+use base::protocol::message::head::BYTES as HEAD;
 use base::protocol::shared::{ACK_NOW, FAR, FIELDS, KEPT, LAST, LEAD, PART, QUESTION as ASK, SLOT, START, TAG};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use wire::lane::Body;
@@ -43,6 +44,21 @@ enum Region {
     NearFirst,
     /// In the near part.
     Near,
+}
+
+/// Writes a message of more than one line: what comes behind its `FIRST` bytes, and then these. So the lines with the data are taken and written
+/// while that of the head, or of the slot's word, is still on its way: the consumer, whose looks fetch them all, then seldom takes one away
+/// before it is whole. The compiler knows the number, so that the head is written by a few stores.
+///
+/// # Safety
+/// As for [`SegmentView::write`].
+#[inline(always)]
+unsafe fn write_from<const FIRST: usize, G: SegmentView>(view: &G, at: usize, len: usize, mut body: impl Body) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        view.write(at + FIRST, len - FIRST, |to| body.fill(FIRST, to));
+        view.write(at, FIRST, |to| body.fill(0, to));
+    }
 }
 
 /// How many bodies were returned, as a word of that says, modulo what it has room for.
@@ -137,18 +153,18 @@ impl Producer {
             }
             self.plan.place(start) + lead
         };
-        if is_msg(frame.tag) && len > UNIT - WORD {
-            // The lines with the data are taken and written first, while that of the head, or of the slot's word, is still on its way: no look
-            // of the consumer comes between, which fetches them all.
-            let head = UNIT - LEAD;
-            // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
-            // kept or has come back; and it learns of the new one by the word that is written below.
-            unsafe { view.write(at + head, len - head, |to| body.fill(head, to)) };
-            // SAFETY: as above.
-            unsafe { view.write(at, head, |to| body.fill(0, to)) };
-        } else if len > 0 {
-            // SAFETY: as above.
-            unsafe { view.write(at, len, |to| body.fill(0, to)) };
+        // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
+        // kept or has come back; and it learns of the new one by the word that is written below.
+        unsafe {
+            if is_msg(frame.tag) && len > UNIT - WORD {
+                if at % UNIT == LEAD {
+                    write_from::<HEAD, G>(view, at, len, body);
+                } else {
+                    write_from::<{ UNIT - WORD }, G>(view, at, len, body);
+                }
+            } else if len > 0 {
+                view.write(at, len, |to| body.fill(0, to));
+            }
         }
         self.publish(view, word, frame, fields);
         self.stuck = false;

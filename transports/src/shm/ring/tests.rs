@@ -45,8 +45,8 @@ fn nonsense_in_a_slot_is_refused() {
     let good = |len: u64| len | 7 << TAG | 1 << LAP;
     let message = |len: usize| len as u64 | u64::from(MSG) << TAG | 1 << LAP;
     let cases = [
-        (message(SLOT - LEAD), true),
-        (message(SLOT - LEAD + 1), false),
+        (message(BODY), true),
+        (message(BODY + 1), false),
         (good(BODY as u64 + 1), false),
         (good(BODY as u64), true),
         (good((BODY - WORD) as u64 + 1) | 1 << FIELDS, false),
@@ -119,7 +119,7 @@ fn the_question_finds_a_slot_and_is_asked_once() {
 /// The data of a message begin with a line, behind its head.
 #[test]
 fn a_body_lies_in_its_slot_if_there_is_room() {
-    for (tag, in_slot) in [(MSG, 102), (MSG | ACK_NOW, 102), (7, 120)] {
+    for tag in [MSG, MSG | ACK_NOW, 7] {
         let memory = memory();
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
         for len in 0..300 {
@@ -134,9 +134,9 @@ fn a_body_lies_in_its_slot_if_there_is_room() {
             assert_eq!(filled, vec![true; len]);
             let word = memory.load(slot, Acquire);
             let at = open(&memory, &PLAN, slot, word, &mut Frame::of(word)).unwrap().start;
-            let begins = match (tag & !ACK_NOW, len > in_slot) {
-                (_, true) => None,
-                (MSG, _) if len > 56 => Some(26),
+            let begins = match (tag & !ACK_NOW, len) {
+                (_, 121..) => None,
+                (MSG, 57..103) => Some(26),
                 _ => Some(8),
             };
             assert_eq!(at.checked_sub(slot).filter(|_| at < PLAN.rings_at), begins, "{tag} {len}");
@@ -283,6 +283,9 @@ fn an_answer_goes_where_the_message_was() {
     assert_eq!((lane.pass(1, MSG, 600), lane.pass(0, MSG, 700)), (Some(0), Some(0)));
     // What is longer goes to the own ring, and is answered there.
     assert_eq!((lane.pass(1, MSG, 760), lane.pass(0, MSG, 700)), (Some(4096), Some(4096)));
+    for len in [121, 160, 511] {
+        assert_eq!((lane.pass(0, MSG, len), lane.pass(1, MSG, len)), (Some(4096), Some(4096)), "{len}");
+    }
     // What is no message does not.
     let mut lane = Ends::new();
     assert_eq!((lane.pass(0, 7, 700), lane.pass(1, 7, 700)), (Some(0), Some(4096)));
