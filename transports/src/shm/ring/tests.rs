@@ -283,8 +283,10 @@ fn an_answer_goes_where_the_message_was() {
     assert_eq!((lane.pass(1, MSG, 600), lane.pass(0, MSG, 700)), (Some(0), Some(0)));
     // What is longer goes to the own ring, and is answered there.
     assert_eq!((lane.pass(1, MSG, 760), lane.pass(0, MSG, 700)), (Some(4096), Some(4096)));
-    for len in [121, 160, 511] {
-        assert_eq!((lane.pass(0, MSG, len), lane.pass(1, MSG, len)), (Some(4096), Some(4096)), "{len}");
+    // The shortest that is not in a slot, too.
+    for len in [BODY + 1, 160, 511] {
+        let mut lane = Ends::new();
+        assert_eq!((lane.pass(0, MSG, len), lane.pass(1, MSG, len)), (Some(0), Some(0)), "{len}");
     }
     // What is no message does not.
     let mut lane = Ends::new();
