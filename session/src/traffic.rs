@@ -22,7 +22,7 @@ const PIECES: usize = 256;
 /// A longer message is handed to the lane where the program has it: some lanes write it from there.
 const AHEAD: usize = 4 << 10;
 /// So many bytes of data lie in a cache line together with their head, where a lane over shared memory writes one.
-const SHORTEST: usize = 18;
+const SHORTEST: usize = base::protocol::shared::UNIT - size_of::<u64>() - EagerHead::BYTES;
 /// How many turns all pairs get to write before lanes are read again.
 const TURNS: usize = 8;
 

@@ -4,6 +4,7 @@ use base::bytes::Malformed;
 use base::{Memory, ProcId};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use wire::frame::{Header, Kind};
 use wire::lane::{Lane, Payload, Sent, Sink};
@@ -120,4 +121,14 @@ pub fn until<L: Lane<Mem>>(
 
 pub fn send<L: Lane<Mem>>(a: &mut L, b: &mut L, mem: &Mem, seen: &mut Seen, header: &Header, payload: Payload<'_>) {
     until(a, b, mem, seen, |a, _| a.try_send(mem, header, payload) == Sent::Taken);
+}
+
+/// Whether the writer of a body of so many bytes was asked for these ranges as [`wire::lane::Fill`] promises: each byte once and in order, but
+/// that what lies behind the head may come first.
+pub fn is_asked_once(asked: &[Range<usize>], len: usize) -> bool {
+    let is_in_order = |asked: &[Range<usize>]| {
+        asked.iter().try_fold(0, |end, range| (range.start == end).then_some(range.end)) == Some(len)
+    };
+    let is_turned = |[rest, head]: &[Range<usize>; 2]| is_in_order(&[head.clone(), rest.clone()]);
+    is_in_order(asked) || asked.try_into().is_ok_and(is_turned)
 }

@@ -2,6 +2,7 @@
 
 use super::producer::{BACK, VAST};
 use super::*;
+use crate::conformance::memory::is_asked_once;
 use crate::memory::Segment;
 use base::protocol::frame::BULK;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -124,14 +125,12 @@ fn a_body_lies_in_its_slot_if_there_is_room() {
         let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
         for len in 0..300 {
             let slot = PLAN.slot(len as u64);
-            let mut filled = vec![false; len];
+            let mut asked = Vec::new();
             assert!(producer.push(&memory, (Frame::new(tag), 0), len, none, |at: usize, to: &mut [u8]| {
-                for (n, byte) in to.iter_mut().enumerate() {
-                    assert!(!std::mem::replace(&mut filled[at + n], true));
-                    *byte = (at + n) as u8;
-                }
+                asked.push(at..at + to.len());
+                to.iter_mut().enumerate().for_each(|(n, byte)| *byte = (at + n) as u8);
             }));
-            assert_eq!(filled, vec![true; len]);
+            assert!(is_asked_once(&asked, len), "{asked:?}");
             let word = memory.load(slot, Acquire);
             let at = open(&memory, &PLAN, slot, word, &mut Frame::of(word)).unwrap().start;
             let begins = match (tag & !ACK_NOW, len) {
@@ -153,12 +152,12 @@ fn a_long_body_is_announced_in_parts() {
     let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
     let data: Vec<u8> = (0..1100).map(|n| n as u8).collect();
     let mut push = |tag, len: usize| {
-        let mut filled = 0;
+        let mut asked = Vec::new();
         assert!(producer.push(&memory, (Frame::new(tag), 0), len, none, |at: usize, to: &mut [u8]| {
-            filled += to.len();
+            asked.push(at..at + to.len());
             to.copy_from_slice(&data[at..][..to.len()]);
         }));
-        assert_eq!(filled, len);
+        assert!(is_asked_once(&asked, len), "{asked:?}");
         let mut unread = Vec::new();
         producer.unread(&memory, |frame, body| {
             assert_eq!(body, &data[..body.len()]);
