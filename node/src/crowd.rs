@@ -14,6 +14,12 @@ use std::time::{Duration, Instant};
 
 /// While others take the processor, the kernel is asked in one of so many waits whether they still do.
 const ASK_AFTER: u32 = 16;
+/// Before a yield to those who wait too a thread looks so often and no more, in its first turn of a wait and in the later ones, if the looks of the
+/// first turn were in vain in so many waits in a row: its message is sent by the time that the others have had the processor. In one of
+/// [`ASK_AFTER`] such waits it looks as often as else.
+const LOOKS_AT_FIRST: u32 = 2;
+const LOOKS_LATER: u32 = 8;
+const IN_VAIN: u32 = 8;
 /// Who keeps the processor for this long after a yield does not wait.
 const SLICE: Duration = Duration::from_millis(1);
 /// Nor does it share the processor if so few waits end from one slice of it to the next.
@@ -62,6 +68,8 @@ pub(crate) struct Crowd {
     taken: bool,
     /// Waits with yields since then.
     unasked: u32,
+    /// Waits in a row in whose first turn all looks were in vain.
+    in_vain: u32,
     /// Waits that have ended since another thread last had the processor for a slice.
     ended: u32,
     /// The thread whose turn it is, and since when.
@@ -99,6 +107,25 @@ impl Crowd {
     /// Whether a wait is to ask who has the processor in its yields.
     pub(crate) fn asks(&self) -> bool {
         !self.taken || self.unasked >= ASK_AFTER
+    }
+
+    /// How often of `all` times a thread looks in the next turn before it yields.
+    pub(crate) fn looks(&self, all: u32, is_first: bool) -> u32 {
+        match self.others() {
+            Others::Yield if self.in_vain >= IN_VAIN && !self.asks() => {
+                all.min(if is_first { LOOKS_AT_FIRST } else { LOOKS_LATER })
+            }
+            _ => all,
+        }
+    }
+
+    /// The first turn of a wait that yields is over. `found`: its looks have found something; `few`: it has looked less often than it could.
+    pub(crate) fn has_looked(&mut self, found: bool, few: bool) {
+        match (found, few) {
+            (true, false) => self.in_vain = 0,
+            (false, false) => self.in_vain = self.in_vain.saturating_add(1),
+            (_, true) => {}
+        }
     }
 
     /// This thread begins to wait, as others of this process do. Whether it has to yield first, since its turn is over.
@@ -231,6 +258,37 @@ mod tests {
         assert_eq!(yields.gone(SLICE, || 7), Gone::Slice);
         assert_eq!(yields.gone(SWITCH / 2, || unreachable!("it is not asked")), Gone::No);
         assert_eq!(Yields::default().gone(SLICE, || unreachable!("it is not asked")), Gone::Slice);
+    }
+
+    #[test]
+    fn who_looks_in_vain_before_each_yield_looks_less() {
+        let mut crowd = Crowd::default();
+        let turns = |crowd: &Crowd| [true, false].map(|is_first| crowd.looks(32, is_first));
+        (0..2 * IN_VAIN).for_each(|_| crowd.has_looked(false, false));
+        assert_eq!(turns(&crowd), [32, 32], "nobody wants the processor");
+        crowd.taken = true;
+        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
+        assert_eq!(crowd.looks(1, true), 1);
+        // Few looks tell nothing, and many do.
+        crowd.has_looked(true, true);
+        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
+        let yields = Yields { gave_way: true, ..Yields::default() };
+        let many = (0..4 * ASK_AFTER).filter(|_| {
+            let is_many = turns(&crowd) == [32, 32];
+            crowd.note(&if crowd.asks() {
+                Yields { before: Some(-1), ..Yields::default() }
+            } else {
+                Yields { ..yields }
+            });
+            is_many
+        });
+        assert_eq!(many.count(), 3);
+        crowd.has_looked(true, false);
+        assert_eq!(turns(&crowd), [32, 32]);
+        (1..IN_VAIN).for_each(|_| crowd.has_looked(false, false));
+        assert_eq!(turns(&crowd), [32, 32]);
+        crowd.has_looked(false, false);
+        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
     }
 
     #[test]

@@ -102,17 +102,15 @@ impl Core {
         let Readable { peer, at, size, .. } = message;
         let pair = peer.0 as usize;
         let polls = self.polled_lane(pair).is_some_and(Polled::is_other_awake);
-        if polls && !self.pulls.ways.is_reading_next(pair, size) {
-            return None;
-        }
+        let is_timed = polls && self.pulls.ways.reading_next(pair, size)?;
         let (mem, lane) = self.session.mem_and_lane(pair);
         let remote = lane?.remote_memory()?;
-        let since = Instant::now();
+        let since = is_timed.then(Instant::now);
         let read = mem.with_slices_mut(NOW.0, 0, size as usize, 1, |ours| remote.read(&[(at, size)], ours));
         if read.ok()? as u64 != size {
             return None;
         }
-        if polls && self.pulls.ways.was_read(pair, size, since.elapsed()) {
+        if polls && self.pulls.ways.was_read(pair, size, since.map(|since| since.elapsed())) {
             self.note_sooner(pair);
         }
         self.session.count_read(size as usize);

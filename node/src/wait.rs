@@ -207,8 +207,11 @@ pub(crate) fn wait_until<T>(
     let mut turn = 0u32;
     loop {
         let mut out = None;
-        let looks = core.looks();
-        for _ in 0..looks {
+        let (is_first, all) = (turn == 0 && phase == Phase::Yield, core.looks());
+        let may = if phase == Phase::Yield { core.pace.crowd.looks(all, is_first) } else { all };
+        let (mut looks, mut looked) = (may, 0);
+        while looked < looks {
+            looked += 1;
             let mut found = core.read_busy();
             if core.has_unlocked_work() {
                 (core, _) = unlocked_work(shared, core);
@@ -216,6 +219,8 @@ pub(crate) fn wait_until<T>(
             }
             if found {
                 moved = true;
+                // More may be on its way.
+                looks = all;
                 out = done(&mut core);
                 if out.is_some() {
                     break;
@@ -224,8 +229,11 @@ pub(crate) fn wait_until<T>(
                 core.pause_between_looks();
             }
         }
+        if is_first {
+            core.pace.crowd.has_looked(moved, may < all);
+        }
         turn = turn.wrapping_add(1);
-        let whole = out.is_none() && (looks == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
+        let whole = out.is_none() && (all == 0 || phase == Phase::Sleep || turn.is_multiple_of(PATIENCE));
         if whole {
             moved = clock.round(shared, &mut core, moved, about);
             if core.has_unlocked_work() {

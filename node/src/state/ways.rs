@@ -117,7 +117,8 @@ struct Size {
 impl Size {
     /// A way was measured with a message of so many bytes.
     fn note(&mut self, way: Way, cost: f32, bytes: u64) {
-        self.measured[way as usize].note(cost, rise(bytes));
+        let stands_for = if self.is_sampled(bytes <= READ_UP_TO) { RUN as f32 } else { 1.0 };
+        self.measured[way as usize].note(cost, rise(bytes) * stands_for);
         if self.untried().is_some() {
             return;
         }
@@ -179,6 +180,17 @@ impl Size {
         self.looks_at.unwrap_or(better)
     }
 
+    /// Whether of the messages in a run only the last is timed: to ask the clock and to take down what it says is a part of the time of
+    /// short ones.
+    fn is_sampled(&self, is_short: bool) -> bool {
+        is_short && self.better.is_some() && self.looks_at.is_none()
+    }
+
+    /// Whether the message that was chosen for last is timed.
+    fn is_timed(&self, is_short: bool) -> bool {
+        !self.is_sampled(is_short) || self.messages % RUN == RUN - 1
+    }
+
     /// Another way, if one is to be looked at in this run: of several the one that was not for longest.
     fn due(&mut self, better: Way, is_short: bool) -> Option<Way> {
         // Of those that could go eager, and do, few are announced.
@@ -237,32 +249,37 @@ fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
 impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
-        let way = self.choose(pair, size);
-        if self.timed.len() == TIMED {
-            // Nobody has asked for its outcome.
-            self.timed.pop_front();
+        let (way, is_timed) = self.choose(pair, size);
+        if is_timed {
+            if self.timed.len() == TIMED {
+                // Nobody has asked for its outcome.
+                self.timed.pop_front();
+            }
+            self.timed.push_back(Timed { op, pair, size, way, since: Instant::now() });
         }
-        self.timed.push_back(Timed { op, pair, size, way, since: Instant::now() });
         way
     }
 
-    /// Whether the next message of this length is to be read. Nothing has changed.
-    pub(crate) fn is_reading_next(&self, pair: usize, size: u64) -> bool {
-        let Some(sizes) = self.pairs.get(&pair) else { return false };
-        let mut size_alone = sizes[class(size)];
-        size_alone.choose(kin(sizes, class(size)), size <= READ_UP_TO) == Way::Pull
+    /// Whether the next message of this length is timed, if it is to be read. Nothing has changed.
+    pub(crate) fn reading_next(&self, pair: usize, size: u64) -> Option<bool> {
+        let sizes = self.pairs.get(&pair)?;
+        let (mut size_alone, is_short) = (sizes[class(size)], size <= READ_UP_TO);
+        let way = size_alone.choose(kin(sizes, class(size)), is_short);
+        (way == Way::Pull).then(|| size_alone.is_timed(is_short))
     }
 
-    /// Such a message was read, and took so long. Returns whether [`Ways::sooner`] may say something else of the pair now.
-    pub(crate) fn was_read(&mut self, pair: usize, size: u64, took: Duration) -> bool {
+    /// Such a message was read, and took so long, if it was timed. Returns whether [`Ways::sooner`] may say something else of the pair now.
+    pub(crate) fn was_read(&mut self, pair: usize, size: u64, took: Option<Duration>) -> bool {
         self.choose(pair, size);
-        self.note(pair, size, Way::Pull, took)
+        took.is_some_and(|took| self.note(pair, size, Way::Pull, took))
     }
 
-    fn choose(&mut self, pair: usize, size: u64) -> Way {
+    /// The way for the next message, and whether that is timed.
+    fn choose(&mut self, pair: usize, size: u64) -> (Way, bool) {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let kin = kin(sizes, class);
-        sizes[class].choose(kin, size <= READ_UP_TO)
+        let (kin, is_short) = (kin(sizes, class), size <= READ_UP_TO);
+        let known = &mut sizes[class];
+        (known.choose(kin, is_short), known.is_timed(is_short))
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
@@ -358,8 +375,8 @@ mod tests {
     /// And whether that changes what is known.
     fn send_and_learn(ways: &mut Ways, size: u64, costs: [u64; 3]) -> (Way, bool) {
         let way = ways.begin(3, OpId(1), size);
-        ways.timed.clear();
-        (way, ways.note(3, size, way, Duration::from_micros(costs[way as usize])))
+        let is_timed = ways.timed.pop_back().is_some();
+        (way, is_timed && ways.note(3, size, way, Duration::from_micros(costs[way as usize])))
     }
 
     #[test]
@@ -386,27 +403,47 @@ mod tests {
         }
     }
 
+    /// Of short messages that go the fastest way, one of a run is timed, and no more; and each of those by which another way is looked at.
+    #[test]
+    fn few_of_the_short_messages_are_timed() {
+        for (size, few) in [(READ_FROM, true), (READ_UP_TO, true), (READ_UP_TO + 1, false)] {
+            let mut ways = Ways::default();
+            (0..3 * TRIES).for_each(|_| _ = send_long(&mut ways, size, [90, 50, 60]));
+            let [mut timed, mut others] = [0; 2];
+            for _ in 0..1000 * RUN {
+                let is_other = ways.begin(3, OpId(1), size) != Way::Pull;
+                let is_timed = ways.timed.pop_back().is_some();
+                assert!(is_timed || !is_other && few, "{size}");
+                timed += u32::from(is_timed && !is_other);
+                others += u32::from(is_other);
+            }
+            let pulls = 1000 * RUN - others;
+            assert_eq!(timed, if few { pulls / RUN } else { pulls }, "{size}");
+        }
+    }
+
     /// One that is read at once counts like any other: the same ways are taken in the same order.
     #[test]
     fn what_is_read_at_once_counts_like_any_other() {
-        for costs in [[50, 90, 80], [90, 50, 80], [90, 80, 50]] {
+        let costs = [[50, 90, 80], [90, 50, 80], [90, 80, 50]];
+        for (costs, size) in costs.into_iter().flat_map(|costs| [(costs, 1 << 20), (costs, READ_UP_TO)]) {
             let (mut general, mut at_once) = (Ways::default(), Ways::default());
             let mut read = 0;
             for n in 0..20_000u64 {
                 let was = at_once.pairs.get(&3).map(|sizes| sizes.map(|size| size.messages));
-                let is_next = at_once.is_reading_next(3, 1 << 20);
+                let is_next = at_once.reading_next(3, size);
                 assert_eq!(
                     at_once.pairs.get(&3).map(|sizes| sizes.map(|size| size.messages)),
                     was,
                     "nothing has changed"
                 );
-                let way = send(&mut general, costs);
-                assert_eq!(is_next, way == Way::Pull, "{n}");
-                if is_next {
-                    at_once.was_read(3, 1 << 20, Duration::from_micros(costs[1]));
+                let way = send_long(&mut general, size, costs);
+                assert_eq!(is_next.is_some(), way == Way::Pull, "{n}");
+                if let Some(is_timed) = is_next {
+                    at_once.was_read(3, size, is_timed.then_some(Duration::from_micros(costs[1])));
                     read += 1;
                 } else {
-                    assert_eq!(send(&mut at_once, costs), way, "{n}");
+                    assert_eq!(send_long(&mut at_once, size, costs), way, "{n}");
                 }
             }
             assert!(read > 100, "{read}");
@@ -502,8 +539,9 @@ mod tests {
             let (mut ways, mut told) = (Ways::default(), 0);
             for _ in 0..100 * RUN {
                 let mut is_new = ways.begin(3, OpId(1), size) == Way::Both && ways.reads_alone(OpId(1)).is_some();
-                let way = ways.timed.pop_back().expect("it is timed").way;
-                is_new |= ways.note(3, size, way, Duration::from_micros([100, 50][way as usize]));
+                if let Some(Timed { way, .. }) = ways.timed.pop_back() {
+                    is_new |= ways.note(3, size, way, Duration::from_micros([100, 50][way as usize]));
+                }
                 told = if is_new { ways.sooner(3) } else { told };
                 assert_eq!(ways.sooner(3), told, "{size}");
             }
