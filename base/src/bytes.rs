@@ -60,6 +60,7 @@ pub struct Take<'a>(pub &'a [u8]);
 
 impl<'a> Take<'a> {
     /// The next `n` bytes.
+    #[inline]
     pub(crate) fn slice(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
         if n > self.0.len() {
             return Err(Malformed);
@@ -69,22 +70,27 @@ impl<'a> Take<'a> {
         Ok(head)
     }
     /// The next `N` bytes.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         Ok(self.slice(N)?.try_into().expect("slice of N bytes"))
     }
     /// The next byte.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
     }
     /// The next two bytes, as a number.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         Ok(u16::from_le_bytes(self.array()?))
     }
     /// The next four bytes, as a number.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
     /// The next eight bytes, as a number.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }

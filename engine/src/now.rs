@@ -112,7 +112,7 @@ impl Engine {
         if self.tracking.is_some() || self.troubled || self.at_end > 0 {
             return false;
         }
-        if !context.unexpected.is_empty() && context.unexpected.find(source, tag).is_some() {
+        if !context.unexpected.is_empty() && context.unexpected.find_place(source, tag).is_some() {
             return false;
         }
         self.now = Some(Now { ctx, source, tag, capacity, state: NowState::Waiting });

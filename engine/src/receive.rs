@@ -333,7 +333,7 @@ impl Engine {
         let p = &mut self.peers[peer.0 as usize];
         self.at_end += usize::from(p.granting.arrive(bytes)?);
         let context = match self.contexts.get_mut(p.latest.0 as usize) {
-            Some(Some(context)) if context.context == head.context && context.group == p.group => Some(context),
+            Some(Some(context)) if context.is_of(p, head.context) => Some(context),
             _ => self.opened(peer, head.context),
         };
         let taken = match context {
@@ -370,7 +370,13 @@ impl Engine {
             self.still_looking(peer);
             return Ok(());
         }
-        if let Some(context) = self.opened(peer, head.context) {
+        let p = &self.peers[peer.0 as usize];
+        let is_latest =
+            matches!(self.contexts.get(p.latest.0 as usize), Some(Some(context)) if context.is_of(p, head.context));
+        let latest = p.latest;
+        let context =
+            if is_latest { self.contexts[latest.0 as usize].as_mut() } else { self.opened(peer, head.context) };
+        if let Some(context) = context {
             context.unexpected.push(message);
             self.still_looking(peer);
             return Ok(());
@@ -400,11 +406,15 @@ impl Engine {
 
     /// A message from this peer matched no receive, or has given back too little to tell. If it was the last that credit allowed,
     /// and a receive waits for a message of this peer, the peer gets more envelopes.
-    #[cold]
+    #[inline]
     pub(crate) fn still_looking(&mut self, peer: PeerId) {
-        if !self.peers[peer.0 as usize].granting.at_end() {
-            return;
+        if self.peers[peer.0 as usize].granting.at_end() {
+            self.extend_if_waited_for(peer);
         }
+    }
+
+    #[cold]
+    fn extend_if_waited_for(&mut self, peer: PeerId) {
         let waited_for = self.contexts.iter().flatten().any(|c| {
             let rank = c.members.rank_of(peer);
             rank.is_some_and(|rank| c.posted.any_from(rank))

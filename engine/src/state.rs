@@ -206,7 +206,13 @@ impl Context {
     /// Whether a message of this peer, of which it says that rank `source` has sent it in `context`, is for this one.
     #[inline(always)]
     pub fn is_meant(&self, (peer, p): (PeerId, &Peer), context: ContextId, source: u32) -> bool {
-        (self.context == context && self.group == p.group) && (self.members.is(source, peer) && p.gone.is_none())
+        self.is_of(p, context) && (self.members.is(source, peer) && p.gone.is_none())
+    }
+
+    /// Whether it is the inter-communicator that this peer's messages call so.
+    #[inline(always)]
+    pub fn is_of(&self, p: &Peer, context: ContextId) -> bool {
+        self.context == context && self.group == p.group
     }
 }
 

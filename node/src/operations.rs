@@ -26,6 +26,14 @@ impl Core {
         self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body), || data.run())
     }
 
+    /// As [`Core::send_now`], for a message of [`crate::LONG`] bytes or more: of these many are announced, so the lock is kept, under which
+    /// [`Core::isend`] follows for these. Whether it is sent.
+    #[inline(never)]
+    #[must_use]
+    pub fn send_long_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
+        self.send_now(inter, dest, tag, data) != SentNow::No
+    }
+
     /// Starts a send. `dest` is a rank in the remote group. On an inter-communicator that was closed, the outcome is
     /// [`crate::Fault::Revoked`].
     pub fn isend(&mut self, inter: InterId, dest: u32, tag: i64, data: Layout, mode: Mode) -> OpId {

@@ -44,6 +44,18 @@ impl Run {
         Some(Run { at: buf, bytes: plain(abi, buf, count, datatype)? })
     }
 
+    /// Whether a message of this length may be announced: then it is seen to under the lock under which the send begins else.
+    #[inline(always)]
+    fn is_long(self) -> bool {
+        self.bytes as u64 >= node::LONG
+    }
+
+    /// Sends it in standard mode, if it is a long one that can leave at once.
+    #[inline(always)]
+    fn is_sent_long(self, core: &mut Core, inter: InterId, to: To) -> bool {
+        self.is_long() && core.send_long_now(inter, to.rank, to.tag, &self.layout())
+    }
+
     /// The layout of the buffer, in which there is nothing to be dropped.
     #[inline(always)]
     fn layout(self) -> ManuallyDrop<Layout> {
@@ -149,7 +161,7 @@ pub(super) fn send(
 ) -> Answer {
     let (mode, (node, abi, known)) = (mode?, ready(comm)?);
     let (data, to) = (Run::of(abi, data)?, to(&known, rank, tag)?);
-    if mode == Mode::Standard && send_now(node, known.id, to, data) {
+    if mode == Mode::Standard && !data.is_long() && send_now(node, known.id, to, data) {
         return Some(0);
     }
     send_waiting(node, known.place, known.id, to, data, (call, mode))
@@ -167,8 +179,8 @@ pub(super) fn isend(
     let (mode, (node, abi, known)) = (mode?, ready(comm)?);
     let (data, to) = (Run::of(abi, data)?, to(&known, rank, tag)?);
     let token = match request::sent(node).filter(|_| mode == Mode::Standard) {
-        Some(token) if send_now(node, known.id, to, data) => token,
-        _ => begin_send(node, known.place, known.id, to, data, (call, mode))?,
+        Some(token) if !data.is_long() && send_now(node, known.id, to, data) => token,
+        sent => begin_send(node, known.place, known.id, to, data, (call, mode), sent)?,
     };
     // SAFETY: the program's request.
     unsafe { abi::store_handle(at, token) };
@@ -229,15 +241,19 @@ fn send_waiting(
 ) -> Answer {
     let mut left = None;
     let begun = node.with(|core| {
+        if mode == Mode::Standard && data.is_sent_long(core, inter, to) {
+            return Some(());
+        }
         let held = place.hold(core)?;
         let op = core.isend(inter, to.rank, to.tag, ManuallyDrop::into_inner(data.layout()), mode);
         left = Some((op, core.test(op), held));
         Some(())
     });
     begun?;
-    Some(finish(node, left?, (call, Peer::To(to.rank), 0)))
+    Some(left.map_or(0, |left| finish(node, left, (call, Peer::To(to.rank), 0))))
 }
 
+/// `sent`: the token of a send that completes at once, if it may.
 #[inline(never)]
 fn begin_send(
     node: &Node,
@@ -246,8 +262,12 @@ fn begin_send(
     to: To,
     data: Run,
     (call, mode): (&'static str, Mode),
+    sent: Option<u64>,
 ) -> Option<u64> {
     node.with(|core| {
+        if sent.is_some() && data.is_sent_long(core, inter, to) {
+            return sent;
+        }
         request::begin(core, place, call, Peer::To(to.rank), |core| {
             core.isend(inter, to.rank, to.tag, ManuallyDrop::into_inner(data.layout()), mode)
         })
