@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// While others take the processor, the kernel is asked in one of so many waits whether they still do.
 const ASK_AFTER: u32 = 16;
-/// Before a yield to those who wait too a thread looks so often and no more, in its first turn of a wait and in the later ones, if the looks of the
-/// first turn were in vain in so many waits in a row: its message is sent by the time that the others have had the processor. In one of
+/// Before a yield to those who wait too a thread looks so often and no more, before a wait and in its first turn, and in the later ones, if the looks of the
+/// first turn were in vain in so many waits in a row: its message is sent when the others have had the processor. In one of
 /// [`ASK_AFTER`] such waits it looks as often as else.
 const LOOKS_AT_FIRST: u32 = 2;
 const LOOKS_LATER: u32 = 8;
@@ -119,7 +119,8 @@ impl Crowd {
         }
     }
 
-    /// The first turn of a wait that yields is over. `found`: its looks have found something; `few`: it has looked less often than it could.
+    /// The first turn of a wait that yields is over, or the looks before a wait. `found`: its looks have found something; `few`: it has looked less
+    /// often than it could.
     pub(crate) fn has_looked(&mut self, found: bool, few: bool) {
         match (found, few) {
             (true, false) => self.in_vain = 0,

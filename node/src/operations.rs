@@ -146,7 +146,9 @@ impl Core {
         let (capacity, mut found) = (data.bytes(), false);
         self.session.mem.set_now(Some(data));
         let outcome = if self.session.engine.recv_now(from.0, source, tag, capacity) {
-            for _ in 0..self.looks() {
+            let all = self.looks();
+            let may = self.pace.crowd.looks(all, true);
+            for _ in 0..may {
                 if self.session.engine.is_over_now() {
                     break;
                 }
@@ -155,6 +157,10 @@ impl Core {
                 } else {
                     self.pause_between_looks();
                 }
+            }
+            // Where they were in vain, a wait follows, which tells.
+            if found {
+                self.pace.crowd.has_looked(true, may < all);
             }
             match self.session.engine.end_now() {
                 None if self.session.engine.has_missed() => self.read_now(from, capacity),
