@@ -145,7 +145,10 @@ impl Report<'_> {
     }
 
     fn choices(&self) -> Table {
-        let mut table = Table::new("Half round trip of 8 B by pair, µs (the best of a few)", &["", "µs"]);
+        let mut table = Table::new(
+            "Half round trip of 8 B by pair, µs (the best of a few, whether the cores were near or far)",
+            &["", "µs"],
+        );
         let rows = self.results.json();
         let row = rows.as_array().into_iter().flatten().find(|r| r["row"] == choice::ROW);
         let contestants = row.and_then(|r| r["contestants"].as_object());
@@ -312,5 +315,5 @@ the first is chance, and an aim that is missed or reached by less is marked so. 
 and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
 from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
 contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
-LAM) the pair that is fastest at 8 bytes in a short trial.
+LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial.
 ";

@@ -7,7 +7,7 @@
 //! nothing has come: its partner has to get a processor first. Without turns, a thread that never lacks a message would yield
 //! never, and the other one get a message's time in each slice of the kernel's.
 //!
-//! Used by `wait`. Invariant: nothing here changes what is received, only when.
+//! Used by `wait`, and by the receives without an operation in `operations`. Invariant: nothing here changes what is received, only when.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::{Duration, Instant};

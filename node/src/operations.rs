@@ -31,6 +31,7 @@ impl Core {
     #[inline(never)]
     #[must_use]
     pub fn send_long_now(&mut self, inter: InterId, dest: u32, tag: i64, data: &Layout) -> bool {
+        debug_assert!(data.types().is_none(), "they travel with an operation's message");
         self.send_now(inter, dest, tag, data) != SentNow::No
     }
 

@@ -229,7 +229,7 @@ pub(crate) fn wait_until<T>(
                 core.pause_between_looks();
             }
         }
-        if is_first {
+        if is_first && all > 0 {
             core.pace.crowd.has_looked(moved, may < all);
         }
         turn = turn.wrapping_add(1);

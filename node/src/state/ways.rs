@@ -115,10 +115,9 @@ struct Size {
 }
 
 impl Size {
-    /// A way was measured with a message of so many bytes.
-    fn note(&mut self, way: Way, cost: f32, bytes: u64) {
-        let stands_for = if self.is_sampled(bytes <= READ_UP_TO) { RUN as f32 } else { 1.0 };
-        self.measured[way as usize].note(cost, rise(bytes) * stands_for);
+    /// A way was measured with a message of so many bytes, for this many messages.
+    fn note(&mut self, way: Way, cost: f32, bytes: u64, messages: u32) {
+        self.measured[way as usize].note(cost, rise(bytes) * messages as f32);
         if self.untried().is_some() {
             return;
         }
@@ -180,15 +179,19 @@ impl Size {
         self.looks_at.unwrap_or(better)
     }
 
-    /// Whether of the messages in a run only the last is timed: to ask the clock and to take down what it says is a part of the time of
-    /// short ones.
+    /// Whether of the messages in a run only one is timed: to ask the clock and to take down what it says is a part of the time of short ones.
     fn is_sampled(&self, is_short: bool) -> bool {
         is_short && self.better.is_some() && self.looks_at.is_none()
     }
 
-    /// Whether the message that was chosen for last is timed.
-    fn is_timed(&self, is_short: bool) -> bool {
-        !self.is_sampled(is_short) || self.messages % RUN == RUN - 1
+    /// For how many messages the one that was chosen for last is timed. 0: it is not. Of a run it is another one than of the run before: the messages
+    /// of a program may differ in each of its steps, and have as many in one.
+    fn timed_for(&self, is_short: bool) -> u32 {
+        match self.is_sampled(is_short) {
+            false => 1,
+            true if self.messages % RUN == self.run() % RUN => RUN,
+            true => 0,
+        }
     }
 
     /// Another way, if one is to be looked at in this run: of several the one that was not for longest.
@@ -217,6 +220,8 @@ struct Timed {
     pair: usize,
     size: u64,
     way: Way,
+    /// See [`Size::timed_for`].
+    messages: u32,
     since: Instant,
 }
 
@@ -249,13 +254,13 @@ fn kin(sizes: &[Size; CLASSES], class: usize) -> Option<Way> {
 impl Ways {
     /// The way for this message, which begins now.
     pub(crate) fn begin(&mut self, pair: usize, op: OpId, size: u64) -> Way {
-        let (way, is_timed) = self.choose(pair, size);
-        if is_timed {
+        let (way, messages) = self.choose(pair, size);
+        if messages > 0 {
             if self.timed.len() == TIMED {
                 // Nobody has asked for its outcome.
                 self.timed.pop_front();
             }
-            self.timed.push_back(Timed { op, pair, size, way, since: Instant::now() });
+            self.timed.push_back(Timed { op, pair, size, way, messages, since: Instant::now() });
         }
         way
     }
@@ -265,21 +270,21 @@ impl Ways {
         let sizes = self.pairs.get(&pair)?;
         let (mut size_alone, is_short) = (sizes[class(size)], size <= READ_UP_TO);
         let way = size_alone.choose(kin(sizes, class(size)), is_short);
-        (way == Way::Pull).then(|| size_alone.is_timed(is_short))
+        (way == Way::Pull).then(|| size_alone.timed_for(is_short) > 0)
     }
 
     /// Such a message was read, and took so long, if it was timed. Returns whether [`Ways::sooner`] may say something else of the pair now.
     pub(crate) fn was_read(&mut self, pair: usize, size: u64, took: Option<Duration>) -> bool {
-        self.choose(pair, size);
-        took.is_some_and(|took| self.note(pair, size, Way::Pull, took))
+        let (_, messages) = self.choose(pair, size);
+        took.is_some_and(|took| self.note(pair, size, Way::Pull, took, messages))
     }
 
-    /// The way for the next message, and whether that is timed.
-    fn choose(&mut self, pair: usize, size: u64) -> (Way, bool) {
+    /// The way for the next message, and for how many messages it is timed: see [`Size::timed_for`].
+    fn choose(&mut self, pair: usize, size: u64) -> (Way, u32) {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
         let (kin, is_short) = (kin(sizes, class), size <= READ_UP_TO);
         let known = &mut sizes[class];
-        (known.choose(kin, is_short), known.is_timed(is_short))
+        (known.choose(kin, is_short), known.timed_for(is_short))
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.
@@ -288,7 +293,7 @@ impl Ways {
         let timed = self.timed.iter_mut().find(|timed| timed.op == op)?;
         timed.way = Way::Pull;
         let (pair, size) = (timed.pair, timed.size);
-        self.note_cost(pair, size, Way::Both, f32::INFINITY).then_some(pair)
+        self.note_cost(pair, size, Way::Both, f32::INFINITY, 1).then_some(pair)
     }
 
     /// The sizes of messages that are here sooner by reading than eager, for [`engine::Engine::set_read_sooner`].
@@ -322,20 +327,20 @@ impl Ways {
 
     fn end_timed(&mut self, op: OpId) -> Option<usize> {
         let at = self.timed.iter().position(|timed| timed.op == op)?;
-        let Timed { pair, size, way, since, .. } = self.timed.remove(at)?;
-        self.note(pair, size, way, since.elapsed()).then_some(pair)
+        let Timed { pair, size, way, messages, since, .. } = self.timed.remove(at)?;
+        self.note(pair, size, way, since.elapsed(), messages).then_some(pair)
     }
 
     /// A message took so long. Returns whether that changes what is known.
-    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration) -> bool {
-        self.note_cost(pair, size, way, took.as_nanos() as f32 * 1024.0 / size.max(1) as f32)
+    fn note(&mut self, pair: usize, size: u64, way: Way, took: Duration, messages: u32) -> bool {
+        self.note_cost(pair, size, way, took.as_nanos() as f32 * 1024.0 / size.max(1) as f32, messages)
     }
 
-    fn note_cost(&mut self, pair: usize, size: u64, way: Way, cost: f32) -> bool {
+    fn note_cost(&mut self, pair: usize, size: u64, way: Way, cost: f32, messages: u32) -> bool {
         let Some(sizes) = self.pairs.get_mut(&pair) else { return false };
         let known = &mut sizes[class(size)];
         let before @ (was, ..) = known.told();
-        known.note(way, cost, size);
+        known.note(way, cost, size, messages);
         if let Some(better) = known.better.filter(|better| was != Some(*better)) {
             let kib = 1 << (class(size) as u32 + FIRST - 10);
             let [push, pull, both] = known.measured.map(|measured| 1024.0 / measured.cost);
@@ -375,8 +380,9 @@ mod tests {
     /// And whether that changes what is known.
     fn send_and_learn(ways: &mut Ways, size: u64, costs: [u64; 3]) -> (Way, bool) {
         let way = ways.begin(3, OpId(1), size);
-        let is_timed = ways.timed.pop_back().is_some();
-        (way, is_timed && ways.note(3, size, way, Duration::from_micros(costs[way as usize])))
+        let took = Duration::from_micros(costs[way as usize]);
+        let timed = ways.timed.pop_back();
+        (way, timed.is_some_and(|timed| ways.note(3, size, way, took, timed.messages)))
     }
 
     #[test]
@@ -419,6 +425,21 @@ mod tests {
             }
             let pulls = 1000 * RUN - others;
             assert_eq!(timed, if few { pulls / RUN } else { pulls }, "{size}");
+        }
+    }
+
+    /// In a window of four each message waits for those before it, and one in four may be slow for another reason.
+    #[test]
+    fn a_program_with_as_many_messages_in_a_step_as_there_are_in_a_run_goes_the_fastest_way() {
+        for (steps, shift) in [[1, 2, 3, 4], [3, 1, 1, 1]].into_iter().flat_map(|steps| (0..4).map(move |n| (steps, n)))
+        {
+            let mut ways = Ways::default();
+            let pulled = (0..5000 * RUN as usize).filter(|n| {
+                let step = steps[(n + shift) % 4];
+                send_long(&mut ways, READ_FROM, [9, 7, 8].map(|cost| cost * step)) == Way::Pull
+            });
+            let pulled = pulled.count();
+            assert!(pulled > 4700 * RUN as usize, "{steps:?}, {shift}: {pulled}");
         }
     }
 
@@ -511,7 +532,7 @@ mod tests {
                 _ = ways.reads_alone(OpId(1));
             }
             let way = ways.timed.pop_back().expect("it is timed").way;
-            ways.note(3, 1 << 20, way, Duration::from_micros([100, 60][way as usize]));
+            ways.note(3, 1 << 20, way, Duration::from_micros([100, 60][way as usize]), 1);
             way
         };
         (0..3 * TRIES).for_each(|_| _ = send());
@@ -539,8 +560,8 @@ mod tests {
             let (mut ways, mut told) = (Ways::default(), 0);
             for _ in 0..100 * RUN {
                 let mut is_new = ways.begin(3, OpId(1), size) == Way::Both && ways.reads_alone(OpId(1)).is_some();
-                if let Some(Timed { way, .. }) = ways.timed.pop_back() {
-                    is_new |= ways.note(3, size, way, Duration::from_micros([100, 50][way as usize]));
+                if let Some(Timed { way, messages, .. }) = ways.timed.pop_back() {
+                    is_new |= ways.note(3, size, way, Duration::from_micros([100, 50][way as usize]), messages);
                 }
                 told = if is_new { ways.sooner(3) } else { told };
                 assert_eq!(ways.sooner(3), told, "{size}");
@@ -602,11 +623,11 @@ mod tests {
             for sent in 0..3 * TRIES {
                 assert_eq!(ways.sooner(3), 0, "{sent} of them tell too little");
                 let way = ways.begin(3, OpId(1), 200 << 10);
-                assert!(ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize])));
+                assert!(ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize]), 1));
             }
             assert_eq!(ways.sooner(3), sooner);
             let way = ways.begin(3, OpId(1), 200 << 10);
-            assert!(!ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize])), "nothing new");
+            assert!(!ways.note(3, 200 << 10, way, Duration::from_micros(costs[way as usize]), 1), "nothing new");
             ways.forget(3);
             assert_eq!(ways.sooner(3), 0);
         }
@@ -615,7 +636,7 @@ mod tests {
         (0..3 * TRIES).for_each(|_| _ = send(&mut ways, [300, 200, 100]));
         assert_eq!(ways.sooner(3), 0);
         assert_eq!(ways.begin(3, OpId(1), 200 << 10), Way::Both);
-        ways.note(3, 200 << 10, Way::Both, Duration::from_micros(20));
+        ways.note(3, 200 << 10, Way::Both, Duration::from_micros(20), 1);
         assert_eq!(ways.sooner(3), 0b1000);
     }
 

@@ -44,7 +44,7 @@ impl Run {
         Some(Run { at: buf, bytes: plain(abi, buf, count, datatype)? })
     }
 
-    /// Whether a message of this length may be announced: then it is seen to under the lock under which the send begins else.
+    /// Whether a message of this length may be announced where a shorter one would go eager: then both are tried under one lock.
     #[inline(always)]
     fn is_long(self) -> bool {
         self.bytes as u64 >= node::LONG
