@@ -332,11 +332,7 @@ impl Engine {
         let is_tracking = self.tracking.is_some();
         let p = &mut self.peers[peer.0 as usize];
         self.at_end += usize::from(p.granting.arrive(bytes)?);
-        let context = match self.contexts.get_mut(p.latest.0 as usize) {
-            Some(Some(context)) if context.is_of(p, head.context) => Some(context),
-            _ => self.opened(peer, head.context),
-        };
-        let taken = match context {
+        let taken = match self.context_of(peer, head.context) {
             Some(context) if context.members.get(head.source) != Some(peer) => return Err(Malformed),
             found if is_tracking => {
                 let ctx = found.is_some().then(|| self.peers[peer.0 as usize].latest);
@@ -349,6 +345,17 @@ impl Engine {
             None => None,
         };
         Ok(taken)
+    }
+
+    /// The open inter-communicator with this id: mostly the one of the peer's last message.
+    #[inline]
+    fn context_of(&mut self, peer: PeerId, name: ContextId) -> Option<&mut Context> {
+        let p = &self.peers[peer.0 as usize];
+        let latest = p.latest.0 as usize;
+        match self.contexts.get(latest) {
+            Some(Some(context)) if context.is_of(p, name) => self.contexts[latest].as_mut(),
+            _ => self.opened(peer, name),
+        }
     }
 
     /// The open inter-communicator with this id. It is remembered for the peer, since the next message is probably for
@@ -370,13 +377,7 @@ impl Engine {
             self.still_looking(peer);
             return Ok(());
         }
-        let p = &self.peers[peer.0 as usize];
-        let is_latest =
-            matches!(self.contexts.get(p.latest.0 as usize), Some(Some(context)) if context.is_of(p, head.context));
-        let latest = p.latest;
-        let context =
-            if is_latest { self.contexts[latest.0 as usize].as_mut() } else { self.opened(peer, head.context) };
-        if let Some(context) = context {
+        if let Some(context) = self.context_of(peer, head.context) {
             context.unexpected.push(message);
             self.still_looking(peer);
             return Ok(());

@@ -49,16 +49,7 @@ impl Default for Pieces<'_> {
 
 impl<'a> Pieces<'a> {
     /// [`Malformed`] unless there are no pieces, or they are as long as the message and none is empty.
-    #[inline]
     fn checked(self, size: u64) -> Result<Pieces<'a>, Malformed> {
-        if let Pieces::One(at, len) = self {
-            let is_good = len == size && len > 0 && at.checked_add(len).is_some();
-            return if is_good { Ok(self) } else { Err(Malformed) };
-        }
-        self.checked_list(size)
-    }
-
-    fn checked_list(self, size: u64) -> Result<Pieces<'a>, Malformed> {
         let whole = self.iter().try_fold(0u64, |sum, (at, len)| {
             at.checked_add(len).ok_or(Malformed)?;
             if len == 0 { Err(Malformed) } else { sum.checked_add(len).ok_or(Malformed) }

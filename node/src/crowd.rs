@@ -17,8 +17,8 @@ const ASK_AFTER: u32 = 16;
 /// Before a yield to those who wait too a thread looks so often and no more, before a wait and in its first turn, and in the later ones, if the looks of the
 /// first turn were in vain in so many waits in a row: its message is sent when the others have had the processor. In one of
 /// [`ASK_AFTER`] such waits it looks as often as else.
-const LOOKS_AT_FIRST: u32 = 2;
-const LOOKS_LATER: u32 = 8;
+const FIRST_LOOKS: u32 = 2;
+const LATER_LOOKS: u32 = 8;
 const IN_VAIN: u32 = 8;
 /// Who keeps the processor for this long after a yield does not wait.
 const SLICE: Duration = Duration::from_millis(1);
@@ -113,7 +113,7 @@ impl Crowd {
     pub(crate) fn looks(&self, all: u32, is_first: bool) -> u32 {
         match self.others() {
             Others::Yield if self.in_vain >= IN_VAIN && !self.asks() => {
-                all.min(if is_first { LOOKS_AT_FIRST } else { LOOKS_LATER })
+                all.min(if is_first { FIRST_LOOKS } else { LATER_LOOKS })
             }
             _ => all,
         }
@@ -268,19 +268,14 @@ mod tests {
         (0..2 * IN_VAIN).for_each(|_| crowd.has_looked(false, false));
         assert_eq!(turns(&crowd), [32, 32], "nobody wants the processor");
         crowd.taken = true;
-        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
+        assert_eq!(turns(&crowd), [FIRST_LOOKS, LATER_LOOKS]);
         assert_eq!(crowd.looks(1, true), 1);
         // Few looks tell nothing, and many do.
         crowd.has_looked(true, true);
-        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
-        let yields = Yields { gave_way: true, ..Yields::default() };
+        assert_eq!(turns(&crowd), [FIRST_LOOKS, LATER_LOOKS]);
         let many = (0..4 * ASK_AFTER).filter(|_| {
             let is_many = turns(&crowd) == [32, 32];
-            crowd.note(&if crowd.asks() {
-                Yields { before: Some(-1), ..Yields::default() }
-            } else {
-                Yields { ..yields }
-            });
+            crowd.note(&Yields { before: crowd.asks().then_some(-1), gave_way: true, ..Yields::default() });
             is_many
         });
         assert_eq!(many.count(), 3);
@@ -289,7 +284,7 @@ mod tests {
         (1..IN_VAIN).for_each(|_| crowd.has_looked(false, false));
         assert_eq!(turns(&crowd), [32, 32]);
         crowd.has_looked(false, false);
-        assert_eq!(turns(&crowd), [LOOKS_AT_FIRST, LOOKS_LATER]);
+        assert_eq!(turns(&crowd), [FIRST_LOOKS, LATER_LOOKS]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ mod waits;
 mod watch;
 
 pub use base::ProcId;
-pub use base::protocol::message::READ_FROM as LONG;
+pub use base::protocol::message::READ_FROM;
 pub use checkpoint as images;
 pub use checkpoint::{AllRows, Besides, With};
 pub use checkpoints::outcomes_matter;

@@ -26,7 +26,7 @@ impl Core {
         self.session.send_now(to, data.bytes(), pack, |len, body| data.read(0, len, body), || data.run())
     }
 
-    /// As [`Core::send_now`], for a message of [`crate::LONG`] bytes or more: of these many are announced, so the lock is kept, under which
+    /// As [`Core::send_now`], for a message of [`READ_FROM`] bytes or more: of these many are announced, so the lock is kept, under which
     /// [`Core::isend`] follows for these. Whether it is sent.
     #[inline(never)]
     #[must_use]

@@ -179,15 +179,17 @@ impl Size {
         self.looks_at.unwrap_or(better)
     }
 
-    /// Whether of the messages in a run only one is timed: to ask the clock and to take down what it says is a part of the time of short ones.
-    fn is_sampled(&self, is_short: bool) -> bool {
-        is_short && self.better.is_some() && self.looks_at.is_none()
+    /// The way of the next message, of this length, and for how many messages it is timed: see [`Size::timed_for`].
+    fn next(&mut self, kin: Option<Way>, bytes: u64) -> (Way, u32) {
+        let is_short = bytes <= READ_UP_TO;
+        (self.choose(kin, is_short), self.timed_for(is_short))
     }
 
-    /// For how many messages the one that was chosen for last is timed. 0: it is not. Of a run it is another one than of the run before: the messages
-    /// of a program may differ in each of its steps, and have as many in one.
+    /// For how many messages the one that was chosen for last is timed. 0: it is not. To ask the clock and to take down what it says is a part of
+    /// the time of short ones, so of a run of these that goes the fastest way only one is timed; another one than of the run before, since the
+    /// messages of a program may differ in each of its steps, and there may be as many in one.
     fn timed_for(&self, is_short: bool) -> u32 {
-        match self.is_sampled(is_short) {
+        match is_short && self.better.is_some() && self.looks_at.is_none() {
             false => 1,
             true if self.messages % RUN == self.run() % RUN => RUN,
             true => 0,
@@ -268,9 +270,9 @@ impl Ways {
     /// Whether the next message of this length is timed, if it is to be read. Nothing has changed.
     pub(crate) fn reading_next(&self, pair: usize, size: u64) -> Option<bool> {
         let sizes = self.pairs.get(&pair)?;
-        let (mut size_alone, is_short) = (sizes[class(size)], size <= READ_UP_TO);
-        let way = size_alone.choose(kin(sizes, class(size)), is_short);
-        (way == Way::Pull).then(|| size_alone.timed_for(is_short) > 0)
+        let mut size_alone = sizes[class(size)];
+        let (way, messages) = size_alone.next(kin(sizes, class(size)), size);
+        (way == Way::Pull).then_some(messages > 0)
     }
 
     /// Such a message was read, and took so long, if it was timed. Returns whether [`Ways::sooner`] may say something else of the pair now.
@@ -279,12 +281,11 @@ impl Ways {
         took.is_some_and(|took| self.note(pair, size, Way::Pull, took, messages))
     }
 
-    /// The way for the next message, and for how many messages it is timed: see [`Size::timed_for`].
+    /// See [`Size::next`].
     fn choose(&mut self, pair: usize, size: u64) -> (Way, u32) {
         let (sizes, class) = (self.pairs.entry(pair).or_default(), class(size));
-        let (kin, is_short) = (kin(sizes, class), size <= READ_UP_TO);
-        let known = &mut sizes[class];
-        (known.choose(kin, is_short), known.timed_for(is_short))
+        let kin = kin(sizes, class);
+        sizes[class].next(kin, size)
     }
 
     /// An operation goes by reading alone, whichever way was chosen: its data cannot be written. A size of which that is so counts as tried.

@@ -47,7 +47,7 @@ impl Run {
     /// Whether a message of this length may be announced where a shorter one would go eager: then both are tried under one lock.
     #[inline(always)]
     fn is_long(self) -> bool {
-        self.bytes as u64 >= node::LONG
+        self.bytes as u64 >= node::READ_FROM
     }
 
     /// Sends it in standard mode, if it is a long one that can leave at once.
