@@ -124,8 +124,9 @@ impl Writer {
     pub(super) fn flush<M: Memory>(&mut self, mem: &M, stream: &mut impl ByteStream) -> io::Result<bool> {
         while self.pending() {
             let step = match self.user {
-                None => Step::Wrote(stream.write_vectored(&[IoSlice::new(&self.buf[self.written..])])),
-                Some(u) => self.write_user(u, mem, stream),
+                // What was gathered goes before more is: the other side is at work meanwhile.
+                Some(u) if self.buf.len() - self.written < FULL => self.write_user(u, mem, stream),
+                _ => Step::Wrote(stream.write_vectored(&[IoSlice::new(&self.buf[self.written..])])),
             };
             let n = match step {
                 Step::Wrote(Ok(0)) => return Err(ErrorKind::BrokenPipe.into()),
@@ -237,6 +238,63 @@ mod tests {
         }
         fn cut(&mut self) {
             unreachable!()
+        }
+    }
+
+    /// Memory of one buffer whose data lie a byte apart.
+    struct Sparse;
+
+    impl Sparse {
+        fn byte(at: u64) -> u8 {
+            (at % 251) as u8
+        }
+    }
+
+    impl Memory for Sparse {
+        fn read(&self, _: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
+            out.extend((offset..offset + len as u64).map(Sparse::byte));
+        }
+        fn fill(&self, _: BufId, _: u64, _: &mut [u8]) -> usize {
+            unreachable!()
+        }
+        fn write(&mut self, _: BufId, _: u64, _: &[u8]) {
+            unreachable!()
+        }
+        fn with_slices<R>(&self, _: BufId, at: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+            f(&[IoSlice::new(&[Sparse::byte(at)])])
+        }
+        fn with_slices_mut<R>(
+            &mut self,
+            _: BufId,
+            _: u64,
+            _: usize,
+            _: usize,
+            _: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+        ) -> R {
+            unreachable!()
+        }
+    }
+
+    /// The other side is at work on what was gathered while more is, and the buffer stays small.
+    #[test]
+    fn what_is_gathered_goes_at_once() {
+        const BYTES: usize = 10 * FULL + 5;
+        let id = ProcId { incarnation: 1, rank: 1 };
+        let common =
+            Header { kind: Kind::Bulk, ack_now: false, generation: 1, source: id, dest: id, a: 1, b: 0, len: 0 };
+        let header = Header { len: BYTES as u32, ..common };
+        let whole: Vec<u8> = header.encode().into_iter().chain((0..BYTES as u64).map(Sparse::byte)).collect();
+        for room in [0, HEADER + 5, 3 * FULL, usize::MAX] {
+            let mut stream = Narrow { room, bytes: Vec::new(), writes: Vec::new() };
+            let mut tx = Writer::default();
+            tx.add(&header, Payload::User { buf: 1, offset: 0 });
+            let is_done = tx.flush(&Sparse, &mut stream).unwrap();
+            assert_eq!(is_done, room >= whole.len());
+            stream.room = usize::MAX;
+            assert!(is_done || tx.flush(&Sparse, &mut stream).unwrap());
+            assert!(stream.bytes == whole, "{room}");
+            assert!(stream.writes.len() >= 11, "{room}: {} writes", stream.writes.len());
+            assert!(tx.buf.capacity() <= 4 * FULL, "{room}: {} bytes", tx.buf.capacity());
         }
     }
 
