@@ -293,7 +293,8 @@ impl Report<'_> {
 const BUSY_PREFACE: &str = "# How fast it is beside another program
 
 Written by `make bench BUSY=1 RECORD=1`: while all is measured, one more program computes on the core of the second rank, as an analysis or a
-compiler would. The rest is as in [performance.md](performance.md), where also each contestant is explained.
+compiler would. The kernel gives it the core for some 4 ms at a time, so a sample lasts 15 ms and more: one of 5 ms meets such a slice or meets none, and
+the median of three says which. The rest is as in [performance.md](performance.md), where also each contestant is explained.
 ";
 
 const PREFACE: &str = "# How fast it is

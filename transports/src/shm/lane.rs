@@ -450,7 +450,9 @@ impl<M: Memory> Lane<M> for ShmLane {
             }
             Payload::User { buf, offset } => {
                 let before = self.out.written;
-                self.out.rest = Some(Rest { header: *header, buf, offset, left: header.len as usize });
+                let len = header.len as usize;
+                self.out.ring.set_gathers(mem.with_slices(buf, offset, len, 2, |pieces| pieces.len() > 1));
+                self.out.rest = Some(Rest { header: *header, buf, offset, left: len });
                 if !self.put_rest(mem) && self.out.written == before {
                     self.out.rest = None;
                     return self.refuse();

@@ -82,6 +82,8 @@ pub(in crate::shm) struct Producer {
     distance: Distance,
     /// Longer bodies go through the whole payload ring.
     wide: bool,
+    /// See [`Producer::set_gathers`].
+    gathers: bool,
     /// The number of the slot after our last [`ASK`].
     asked: u64,
     /// Whether the last push found no room.
@@ -101,6 +103,7 @@ impl Producer {
             returned: 0,
             distance: Distance::new(),
             wide: false,
+            gathers: false,
             asked: 0,
             stuck: false,
         }
@@ -240,9 +243,15 @@ impl Producer {
         self.wide
     }
 
+    /// Says of the bulk that follows whether its data are gathered from many places: then it stays in the near part. What lies between them
+    /// comes into the caches too, so that the whole ring would have no room there.
+    pub(in crate::shm) fn set_gathers(&mut self, gathers: bool) {
+        self.gathers = gathers;
+    }
+
     fn region(&self, frame: Frame, len: usize) -> Region {
         match frame.tag & !ACK_NOW {
-            BULK if frame.fields[1] >= VAST && len <= self.plan.low => Region::Near,
+            BULK if (self.gathers || frame.fields[1] >= VAST) && len <= self.plan.low => Region::Near,
             _ if self.wide && len > NARROW => Region::Wide,
             _ => Region::NearFirst,
         }

@@ -197,12 +197,12 @@ fn a_long_body_is_announced_in_parts() {
 }
 
 #[test]
-fn data_of_a_message_begin_at_a_unit_and_vast_bulk_waits_for_the_near_part() {
+fn data_of_a_message_begin_at_a_unit_and_vast_or_gathered_bulk_waits_for_the_near_part() {
     let memory = memory();
     let (mut producer, mut consumer) = (Producer::new(PLAN), Consumer::new(PLAN));
     // SAFETY: nobody writes there now.
     let begin = unsafe { memory.read(PLAN.data_at, 0, |place| place.as_ptr().addr()) };
-    let mut push = |tag, offset| {
+    let push = |producer: &mut Producer, tag, offset| {
         let mut place = None;
         let pushed =
             producer.push(&memory, (Frame { tag, fields: [0, offset] }, 0), 600, none, |at: usize, to: &mut [u8]| {
@@ -211,18 +211,26 @@ fn data_of_a_message_begin_at_a_unit_and_vast_bulk_waits_for_the_near_part() {
         pushed.then_some(place.unwrap_or(0))
     };
     let mut pop = || while consumer.pop(&memory, no_piece, |_, _| Ok(())) == Ok(Popped::Frame(())) {};
-    assert_eq!(push(MSG, 0), Some(LEAD));
+    assert_eq!(push(&mut producer, MSG, 0), Some(LEAD));
     assert_eq!((LEAD + base::protocol::message::head::BYTES) % UNIT, 0);
     pop();
     // A message's piece is kept until another body has been read.
-    assert_eq!(push(BULK, VAST), None);
-    assert_eq!(push(BULK, 0), Some(640));
+    assert_eq!(push(&mut producer, BULK, VAST), None);
+    assert_eq!(push(&mut producer, BULK, 0), Some(640));
     pop();
-    assert_eq!(push(BULK, VAST), Some(0));
-    assert_eq!(push(BULK, VAST), None);
-    assert_eq!(push(BULK, VAST - 1), Some(640));
+    assert_eq!(push(&mut producer, BULK, VAST), Some(0));
+    assert_eq!(push(&mut producer, BULK, VAST), None);
+    assert_eq!(push(&mut producer, BULK, VAST - 1), Some(640));
     pop();
-    assert_eq!(push(BULK, VAST), Some(0));
+    assert_eq!(push(&mut producer, BULK, VAST), Some(0));
+    // So does what is gathered from many places, from its beginning on.
+    pop();
+    assert_eq!(push(&mut producer, MSG, 0), Some(LEAD));
+    pop();
+    producer.set_gathers(true);
+    assert_eq!(push(&mut producer, BULK, 0), None);
+    producer.set_gathers(false);
+    assert_eq!(push(&mut producer, BULK, 0), Some(640));
 }
 
 /// Both ends of a lane: what one sends the other receives at once.
