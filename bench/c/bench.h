@@ -229,6 +229,13 @@ UNUSED static void pingpong_check(void)
         if (incoming[i] != (char)(i * 7 + (i >> 12) + 3 + (size_t)!channel.side)) fail("wrong data");
 }
 
+/* Half round trips of one size; without a check of the bytes. */
+static void pingpong_of(const char *row, size_t bytes)
+{
+    now_bytes = bytes;
+    measure(row, (long)bytes, "us", 0.5e6, 0, pingpong_rounds);
+}
+
 /* Half round trips of all sizes up to `most`. */
 UNUSED static void pingpong(void)
 {
@@ -238,12 +245,27 @@ UNUSED static void pingpong(void)
     incoming = memory(most);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         if (sizes[i] > most) break;
-        now_bytes = sizes[i];
-        measure("pingpong", (long)now_bytes, "us", 0.5e6, 0, pingpong_rounds);
+        pingpong_of("pingpong", sizes[i]);
         pingpong_check();
     }
     munmap(outgoing, most);
     munmap(incoming, most);
+}
+
+/* Half round trips of every power of two, and of an odd size between each and the next. */
+UNUSED static void all_sizes(void)
+{
+    enum { LARGEST = 4 << 20 };
+    size_t end = most < LARGEST ? most : LARGEST;
+    outgoing = memory(end);
+    incoming = memory(end);
+    for (size_t size = 1; size <= end; size *= 2) {
+        pingpong_of("sizes", size);
+        if (size > 2 && size < end) pingpong_of("sizes", size + size / 2 + 1);
+    }
+    pingpong_check();
+    munmap(outgoing, end);
+    munmap(incoming, end);
 }
 
 #endif

@@ -12,8 +12,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } sections[] = {
-    {"pingpong", pingpong}, {"short", short_pingpong}, {"rate", rate},       {"vector", vector},
-    {"struct", structure},  {"matching", matching},    {"overlap", overlap},
+    {"pingpong", pingpong}, {"sizes", all_sizes},   {"short", short_pingpong}, {"rate", rate},
+    {"vector", vector},     {"struct", structure},  {"matching", matching},    {"overlap", overlap},
 };
 
 int main(int argc, char **argv)

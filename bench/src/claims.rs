@@ -4,7 +4,7 @@ use crate::calls::Calls;
 use crate::contestant::{Contestant, ENCRYPTED, ENCRYPTED_AGAIN, SHM, SHM_AGAIN, TCP, TCP_AGAIN, TLS};
 use crate::results::{Distance, Figure, Results, is_rate};
 use crate::table::{Table, bytes, number};
-use crate::{imb, several};
+use crate::{imb, several, sizes};
 use std::fmt;
 
 pub struct Claim {
@@ -136,6 +136,7 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     for size in [64 << 10, 4 << 20] {
         add(format!("encrypted TCP: bandwidth, {}", bytes(size)), trip(size), true, encrypted, &tls, AtLeast(0.9));
     }
+    all.extend(sizes::claims(results, who));
     all.push(encryption_adds(results));
     all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));
     all.extend(

@@ -13,6 +13,7 @@ mod results;
 mod settings;
 mod setup;
 mod several;
+mod sizes;
 mod table;
 
 use c_tests::{Scene, target};
@@ -53,6 +54,9 @@ fn bench(settings: &Settings) -> Result<(), String> {
     turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(20, 2));
     if settings.has("pingpong") {
         turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(20, 2));
+    }
+    if !settings.quick {
+        turns(&mut results, who.at_all_sizes(), &settings.of(&[sizes::ROW]), settings.rounds(7, 1));
     }
     turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
     turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));
@@ -119,6 +123,10 @@ impl Contestants {
 
     fn with_mpi(&self, tcp: bool) -> Vec<&Contestant> {
         self.all.iter().filter(|c| c.has_mpi() && (tcp || !c.name.contains("TCP"))).collect()
+    }
+
+    fn at_all_sizes(&self) -> Vec<&Contestant> {
+        self.all.iter().filter(|c| sizes::is_in(c)).collect()
     }
 
     /// Each MPI, and the library over shared memory.

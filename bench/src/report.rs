@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::results::{Distance, Results};
 use crate::settings::Settings;
 use crate::table::{Table, bytes, number};
-use crate::{calls::Calls, choice, imb, picture};
+use crate::{calls::Calls, choice, imb, picture, sizes};
 use c_tests::{Mpi, root};
 use serde_json::json;
 use std::path::Path;
@@ -130,6 +130,7 @@ impl Report<'_> {
             self.by_size("Half round trip, µs", 0, |_, us, _| Some(number(us))),
             self.by_size("Bandwidth of that, GB/s", LEAST_SPEED, speed),
             self.ratios(),
+            sizes::table(self.results, self.who),
             self.by_row(
                 "Message rate (8 B, window of 64) and half round trips of 1 MiB of data with gaps",
                 &["rate", "vector", "struct"],
