@@ -160,14 +160,14 @@ system:
 	@CARGO="$(CARGO)" SEQUENCES="$(SEQUENCES)" MPI_CONNECT_TEST_MPIS="$(MPIS)" scripts/system $(TEST)
 
 # ThreadSanitizer over the layers without threads of their own: engine, wire, session with its simulator, transports. Not over
-# the node, the routers and the imitated RDMA device: Rust's own locks, of which the sanitizer sees only the half that is compiled here, would be
+# the node, the routers, the toy transport and the imitated RDMA device: Rust's own locks, of which the sanitizer sees only the half that is compiled here, would be
 # reported as races. What the test harness itself does is left out for the same reason.
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
 	TSAN_OPTIONS="suppressions=$(CURDIR)/scripts/tsan.supp" \
 	$(CARGO) test -q --target-dir target/tsan --target x86_64-unknown-linux-gnu \
 	    -p mpi-connect-engine -p mpi-connect-wire -p mpi-connect-session -p mpi-connect-transports --lib --tests -- \
-	    --skip shm::model --skip router:: --skip verbs::
+	    --skip shm::model --skip router:: --skip toy:: --skip verbs::
 
 # AddressSanitizer over the unit tests of all layers with unsafe code, and of those that read bytes of others.
 asan:

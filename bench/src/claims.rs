@@ -136,7 +136,14 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
     for size in [64 << 10, 4 << 20] {
         add(format!("encrypted TCP: bandwidth, {}", bytes(size)), trip(size), true, encrypted, &tls, AtLeast(0.9));
     }
-    all.extend(sizes::claims(results, who));
+    all.extend(sizes::worst(results, who).into_iter().map(|worst| Claim {
+        what: worst.what,
+        with: worst.with.unwrap_or("nobody".into()),
+        ratio: worst.ratio,
+        best: worst.best,
+        wanted: AtMost(worst.most),
+        chance: None,
+    }));
     all.push(encryption_adds(results));
     all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));
     all.extend(

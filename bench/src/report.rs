@@ -317,5 +317,6 @@ the first is chance, and an aim that is missed or reached by less is marked so. 
 and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
 from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
 contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
-LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial.
+LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial. In the table of all sizes (7 launches a contestant) a step says
+how much more a byte takes than in the size before, or how much longer that one takes as a whole, whichever is more.
 ";

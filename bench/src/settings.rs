@@ -1,11 +1,10 @@
 //! What the command line of `make bench` asks for. Read once, by main.
 
-use crate::sizes;
 use c_tests::{MPIS, Mpi};
 
 /// All that may be asked for by ROWS=, in the order in which it is run.
 pub const ROWS: [&str; 11] =
-    ["pingpong", "rate", "vector", "struct", sizes::ROW, "matching", "overlap", "several", "setup", "calls", "imb"];
+    ["pingpong", "rate", "vector", "struct", "sizes", "matching", "overlap", "several", "setup", "calls", "imb"];
 
 pub struct Settings {
     pub quick: bool,

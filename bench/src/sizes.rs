@@ -1,7 +1,6 @@
 //! Half round trips of every power of two, and of an odd size between each and the next: whether the library is the fastest at each, and
 //! whether some size takes far longer than the ones beside it. For main, claims and report.
 
-use crate::claims::{Claim, Wanted};
 use crate::contestant::{Contestant, SHM, TCP};
 use crate::results::{Figure, Results};
 use crate::table::{Table, bytes, number};
@@ -27,6 +26,17 @@ struct Field<'a> {
     what: &'a str,
     ours: &'a str,
     natives: Vec<&'a str>,
+}
+
+/// Of all sizes that which is the worst in some way: how bad, and how bad it may be.
+pub struct Worst {
+    pub what: String,
+    /// Against whom, or where.
+    pub with: Option<String>,
+    pub ratio: Option<f64>,
+    /// The same of the best samples.
+    pub best: Option<f64>,
+    pub most: f64,
 }
 
 /// One size: our time in microseconds, and the shortest of the others.
@@ -56,54 +66,48 @@ impl<'a> Field<'a> {
         self.results.sizes(ROW).into_iter().filter_map(one).collect()
     }
 
-    /// Each size and how far it is above or below the one before it. Those that were measured while the cores were near and far have no step.
+    /// Each size and the step to it; none between sizes of which one was measured while the cores were near and the other while they were far.
     fn steps(&self, times: &[Time]) -> Vec<(u64, f64)> {
         let at = |time: &Time| self.results.distance(ROW, time.size);
         let pairs = times.windows(2).filter(|pair| at(&pair[0]) == at(&pair[1]));
         pairs.map(|pair| (pair[1].size, step((pair[0].size, pair[0].ours), (pair[1].size, pair[1].ours)))).collect()
     }
 
-    fn claims(&self) -> [Claim; 2] {
+    fn worst(&self) -> [Worst; 2] {
         let slowest = |pick: Pick| {
-            let ratios =
-                self.times(pick).into_iter().filter_map(|t| t.best.map(|(us, name)| (t.ours / us, t.size, name)));
+            let times = self.times(pick).into_iter();
+            let ratios = times.filter_map(|t| t.best.map(|(us, name)| (t.ours / us, t.size, name)));
             ratios.max_by(|a, b| a.0.total_cmp(&b.0))
         };
         let steepest = |pick: Pick| self.steps(&self.times(pick)).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let claim = |what: &str, with: Option<String>, [ratio, best]: [Option<f64>; 2], most| Claim {
-            what: format!("{}{what}", self.what),
-            with: with.unwrap_or("nobody".into()),
-            ratio,
-            best,
-            wanted: Wanted::AtMost(most),
-            chance: None,
-        };
         let (behind, step) = (slowest(MEDIAN), steepest(MEDIAN));
         [
-            claim(
-                "half round trip, the slowest of all sizes",
-                behind.map(|(_, size, name)| format!("{name}, {}", bytes(size))),
-                [behind.map(|b| b.0), slowest(BEST).map(|b| b.0)],
-                1.0,
-            ),
-            claim(
-                "half round trip, the steepest step between neighbouring sizes",
-                step.map(|(size, _)| format!("(to {})", bytes(size))),
-                [step.map(|s| s.1), steepest(BEST).map(|s| s.1)],
-                STEEPEST,
-            ),
+            Worst {
+                what: format!("{}half round trip, the slowest of all sizes", self.what),
+                with: behind.map(|(_, size, name)| format!("{name}, {}", bytes(size))),
+                ratio: behind.map(|b| b.0),
+                best: slowest(BEST).map(|b| b.0),
+                most: 1.0,
+            },
+            Worst {
+                what: format!("{}half round trip, the steepest step between sizes", self.what),
+                with: step.map(|(size, _)| format!("(to {})", bytes(size))),
+                ratio: step.map(|s| s.1),
+                best: steepest(BEST).map(|s| s.1),
+                most: STEEPEST,
+            },
         ]
     }
 }
 
-/// How much longer the larger of two sizes takes than the smaller one's law says. The law is that of a message whose bytes take all of the time, where that
-/// says more than none: a copy takes time for each byte, and a look takes it for each message.
+/// How much steeper than it should be the way from a size to the next is: how much more a byte of the larger one takes, or how much longer the
+/// smaller one takes as a whole, whichever is more.
 fn step((small, before): (u64, f64), (large, after): (u64, f64)) -> f64 {
-    after / before / (large as f64 / small as f64)
+    (after / before * small as f64 / large as f64).max(before / after)
 }
 
-pub fn claims(results: &Results, who: &[Contestant]) -> Vec<Claim> {
-    Field::all(results, who).iter().flat_map(Field::claims).collect()
+pub fn worst(results: &Results, who: &[Contestant]) -> Vec<Worst> {
+    Field::all(results, who).iter().flat_map(Field::worst).collect()
 }
 
 pub fn table(results: &Results, who: &[Contestant]) -> Table {
@@ -141,4 +145,40 @@ pub fn table(results: &Results, who: &[Contestant]) -> Table {
         table.rows.push(row);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contestant::Line;
+
+    #[test]
+    fn a_cliff_shows_whichever_side_is_higher() {
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        near(step((1024, 1.0), (2048, 2.0)), 1.0);
+        near(step((1024, 1.0), (2048, 3.0)), 1.5);
+        near(step((8, 0.2), (13, 0.2)), 1.0);
+        near(step((65536, 7.0), (98305, 5.0)), 1.4);
+    }
+
+    #[test]
+    fn the_worst_of_all_sizes_counts() {
+        let mpi = c_tests::Mpi::by_name("openmpi4").expect("it is one of them");
+        let who = [Contestant::ours(SHM, [mpi; 2], "shm"), Contestant::native(mpi)];
+        let mut results = Results::default();
+        for (name, times) in [(&who[0].name, [1.0, 1.5, 4.5]), (&who[1].name, [1.2, 1.2, 9.0])] {
+            let line = |(n, us): (usize, f64)| Line {
+                row: ROW.into(),
+                size: 1024 << n,
+                unit: "us".into(),
+                samples: vec![us],
+                apart: Vec::new(),
+            };
+            results.add(name, times.into_iter().enumerate().map(line).collect());
+        }
+        let [behind, step, ..] = &worst(&results, &who)[..] else { panic!("two for each transport") };
+        assert_eq!((behind.ratio, behind.with.as_deref()), (Some(1.25), Some("openmpi4, 2 KiB")));
+        assert_eq!((step.ratio, step.with.as_deref()), (Some(1.5), Some("(to 4 KiB)")));
+        assert_eq!(table(&results, &who).rows.len(), 4);
+    }
 }
