@@ -229,11 +229,12 @@ UNUSED static void pingpong_check(void)
         if (incoming[i] != (char)(i * 7 + (i >> 12) + 3 + (size_t)!channel.side)) fail("wrong data");
 }
 
-/* Half round trips of one size; without a check of the bytes. */
+/* Half round trips of one size. */
 static void pingpong_of(const char *row, size_t bytes)
 {
     now_bytes = bytes;
     measure(row, (long)bytes, "us", 0.5e6, 0, pingpong_rounds);
+    pingpong_check();
 }
 
 /* Half round trips of all sizes up to `most`. */
@@ -246,7 +247,6 @@ UNUSED static void pingpong(void)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         if (sizes[i] > most) break;
         pingpong_of("pingpong", sizes[i]);
-        pingpong_check();
     }
     munmap(outgoing, most);
     munmap(incoming, most);
@@ -261,9 +261,8 @@ UNUSED static void all_sizes(void)
     incoming = memory(end);
     for (size_t size = 1; size <= end; size *= 2) {
         pingpong_of("sizes", size);
-        if (size > 2 && size < end) pingpong_of("sizes", size + size / 2 + 1);
+        if (size > 2 && size + size / 2 + 1 <= end) pingpong_of("sizes", size + size / 2 + 1);
     }
-    pingpong_check();
     munmap(outgoing, end);
     munmap(incoming, end);
 }

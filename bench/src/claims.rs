@@ -142,7 +142,7 @@ pub fn claims(results: &Results, who: &[Contestant], calls: Option<&Calls>) -> V
         ratio: worst.ratio,
         best: worst.best,
         wanted: AtMost(worst.most),
-        chance: None,
+        chance: worst.chance,
     }));
     all.push(encryption_adds(results));
     all.extend(["register", "intercomm_create", "a first word between all pairs"].map(|step| secured(results, step)));

@@ -55,9 +55,7 @@ fn bench(settings: &Settings) -> Result<(), String> {
     if settings.has("pingpong") {
         turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(20, 2));
     }
-    if !settings.quick {
-        turns(&mut results, who.at_all_sizes(), &settings.of(&[sizes::ROW]), settings.rounds(7, 1));
-    }
+    turns(&mut results, who.at_all_sizes(), &settings.of(&[sizes::ROW]), settings.rounds(7, 1));
     turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
     turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));
 

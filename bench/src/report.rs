@@ -174,7 +174,7 @@ impl Report<'_> {
     fn claims(&self) -> Vec<Claim> {
         let mut all = claims::claims(self.results, self.who, self.calls.as_ref());
         // Of a run that was to measure some rows, the others are not missing.
-        all.retain(|c| self.settings.is_whole() || c.ratio.is_some());
+        all.retain(|c| self.settings.is_whole() && !self.settings.quick || c.ratio.is_some());
         all
     }
 
@@ -318,5 +318,5 @@ and again, as in other benchmarks of this kind. A host may move the cores of a v
 from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
 contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
 LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial. In the table of all sizes (7 launches a contestant) a step says
-how much more a byte takes than in the size before, or how much longer that one takes as a whole, whichever is more.
+how much more time a byte takes than in the size before (up to 1 KiB: the whole message), or how much longer the smaller message takes, whichever is more.
 ";

@@ -1,7 +1,7 @@
 //! Half round trips of every power of two, and of an odd size between each and the next: whether the library is the fastest at each, and
 //! whether some size takes far longer than the ones beside it. For main, claims and report.
 
-use crate::contestant::{Contestant, SHM, TCP};
+use crate::contestant::{Contestant, SHM, SHM_AGAIN, TCP, TCP_AGAIN};
 use crate::results::{Figure, Results};
 use crate::table::{Table, bytes, number};
 
@@ -15,9 +15,12 @@ type Pick = fn(&Figure) -> f64;
 const MEDIAN: Pick = |f| f.median;
 const BEST: Pick = |f| f.best;
 
-/// Who is measured: the library once by each transport, and whom it is compared with.
+/// Up to this size a message takes about as long whatever its length.
+const SHORT: u64 = 1024;
+
+/// Who is measured: the library by each transport, and whom it is compared with.
 pub fn is_in(who: &Contestant) -> bool {
-    [SHM, TCP].contains(&who.name.as_str()) || who.is_native()
+    [SHM, SHM_AGAIN, TCP, TCP_AGAIN].contains(&who.name.as_str()) || who.is_native()
 }
 
 /// The library over one transport, and those that use the same.
@@ -25,6 +28,7 @@ struct Field<'a> {
     results: &'a Results,
     what: &'a str,
     ours: &'a str,
+    again: &'a str,
     natives: Vec<&'a str>,
 }
 
@@ -34,9 +38,11 @@ pub struct Worst {
     /// Against whom, or where.
     pub with: Option<String>,
     pub ratio: Option<f64>,
-    /// The same of the best samples.
+    /// The same of the best samples, at the same size.
     pub best: Option<f64>,
     pub most: f64,
+    /// The library against itself, measured again, at the same size.
+    pub chance: Option<f64>,
 }
 
 /// One size: our time in microseconds, and the shortest of the others.
@@ -49,10 +55,11 @@ struct Time<'a> {
 impl<'a> Field<'a> {
     fn all(results: &'a Results, who: &'a [Contestant]) -> [Field<'a>; 2] {
         let natives = |tcp| who.iter().filter(move |c| c.is_native() && c.name.contains("TCP") == tcp);
-        [("", SHM, false), ("TCP: ", TCP, true)].map(|(what, ours, tcp)| Field {
+        [("", SHM, SHM_AGAIN, false), ("TCP: ", TCP, TCP_AGAIN, true)].map(|(what, ours, again, tcp)| Field {
             results,
             what,
             ours,
+            again,
             natives: natives(tcp).map(|c| c.name.as_str()).collect(),
         })
     }
@@ -74,36 +81,45 @@ impl<'a> Field<'a> {
     }
 
     fn worst(&self) -> [Worst; 2] {
-        let slowest = |pick: Pick| {
+        let behind = |pick: Pick| {
             let times = self.times(pick).into_iter();
-            let ratios = times.filter_map(|t| t.best.map(|(us, name)| (t.ours / us, t.size, name)));
-            ratios.max_by(|a, b| a.0.total_cmp(&b.0))
+            times.filter_map(|t| t.best.map(|(us, name)| (t.size, t.ours / us, name))).collect::<Vec<_>>()
         };
-        let steepest = |pick: Pick| self.steps(&self.times(pick)).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let (behind, step) = (slowest(MEDIAN), steepest(MEDIAN));
+        let steps = |pick: Pick| self.steps(&self.times(pick));
+        let (all, all_steps) = (behind(MEDIAN), steps(MEDIAN));
+        let worst = all.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let steepest = all_steps.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         [
             Worst {
-                what: format!("{}half round trip, the slowest of all sizes", self.what),
-                with: behind.map(|(_, size, name)| format!("{name}, {}", bytes(size))),
-                ratio: behind.map(|b| b.0),
-                best: slowest(BEST).map(|b| b.0),
+                what: format!("{}half round trip, the worst of all sizes", self.what),
+                with: worst.map(|(size, _, name)| format!("{name}, {}", bytes(*size))),
+                ratio: worst.map(|w| w.1),
+                best: worst.and_then(|w| behind(BEST).iter().find(|b| b.0 == w.0).map(|b| b.1)),
                 most: 1.0,
+                chance: worst.and_then(|w| self.chance(w.0)),
             },
             Worst {
                 what: format!("{}half round trip, the steepest step between sizes", self.what),
-                with: step.map(|(size, _)| format!("(to {})", bytes(size))),
-                ratio: step.map(|s| s.1),
-                best: steepest(BEST).map(|s| s.1),
+                with: steepest.map(|(size, _)| format!("(to {})", bytes(*size))),
+                ratio: steepest.map(|s| s.1),
+                best: steepest.and_then(|s| steps(BEST).iter().find(|b| b.0 == s.0).map(|b| b.1)),
                 most: STEEPEST,
+                chance: steepest.and_then(|s| self.chance(s.0)),
             },
         ]
     }
+
+    fn chance(&self, size: u64) -> Option<f64> {
+        let [ours, again] = [self.ours, self.again].map(|who| self.results.get(ROW, size, who).map(|f| f.median));
+        Some(again? / ours?)
+    }
 }
 
-/// How much steeper than it should be the way from a size to the next is: how much more a byte of the larger one takes, or how much longer the
-/// smaller one takes as a whole, whichever is more.
+/// How much steeper than it should be the way from a size to the next is: how much more time the larger message takes for each byte, or as a whole if it is
+/// short; or how much longer the smaller one takes. Whichever is more.
 fn step((small, before): (u64, f64), (large, after): (u64, f64)) -> f64 {
-    (after / before * small as f64 / large as f64).max(before / after)
+    let longer = if large <= SHORT { 1.0 } else { large as f64 / small as f64 };
+    (after / before / longer).max(before / after)
 }
 
 pub fn worst(results: &Results, who: &[Contestant]) -> Vec<Worst> {
@@ -158,6 +174,7 @@ mod tests {
         near(step((1024, 1.0), (2048, 2.0)), 1.0);
         near(step((1024, 1.0), (2048, 3.0)), 1.5);
         near(step((8, 0.2), (13, 0.2)), 1.0);
+        near(step((64, 0.2), (97, 0.3)), 1.5);
         near(step((65536, 7.0), (98305, 5.0)), 1.4);
     }
 

@@ -26,6 +26,8 @@ use wire::lane::{Body, Caps, Event, Fill, Lane, Payload, Sent, Sink, Unread};
 /// the other side begins soon, and each further one as long as all before it, up to the longest.
 const FIRST_PIECE: u64 = 8 << 10;
 pub(super) const CHUNK: u64 = 64 << 10;
+/// Data in runs of no more bytes than this count as gathered: see [`Producer::set_gathers`].
+const SHORT_RUN: usize = 256;
 
 /// The parts of a MSG between cores: see [`PART`]. A shorter body is written as a whole, and the other side fetches it meanwhile.
 const FAR: InParts = InParts { bytes: 16 << 10, least: 3, most: 32 << 10 };
@@ -451,7 +453,14 @@ impl<M: Memory> Lane<M> for ShmLane {
             Payload::User { buf, offset } => {
                 let before = self.out.written;
                 let len = header.len as usize;
-                self.out.ring.set_gathers(mem.with_slices(buf, offset, len, 2, |pieces| pieces.len() > 1));
+                // The first piece and the last one may be parts of longer runs.
+                self.out.ring.set_gathers(mem.with_slices(
+                    buf,
+                    offset,
+                    len,
+                    3,
+                    |pieces| matches!(pieces, [_, run, _] if run.len() <= SHORT_RUN),
+                ));
                 self.out.rest = Some(Rest { header: *header, buf, offset, left: len });
                 if !self.put_rest(mem) && self.out.written == before {
                     self.out.rest = None;

@@ -243,8 +243,8 @@ impl Producer {
         self.wide
     }
 
-    /// Says of the bulk that follows whether its data are gathered from many places: then it stays in the near part. What lies between them
-    /// comes into the caches too, so that the whole ring would have no room there.
+    /// Says of the bulk that follows whether its data are gathered from many short runs: then it stays in the near part. The gaps are loaded
+    /// into the caches too, so the whole ring does not fit in them.
     pub(in crate::shm) fn set_gathers(&mut self, gathers: bool) {
         self.gathers = gathers;
     }
