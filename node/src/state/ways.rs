@@ -513,12 +513,13 @@ mod tests {
         let mut ways = Ways::default();
         let costs = [100, 50, 51];
         (0..100 * RUN).for_each(|_| _ = send(&mut ways, costs));
+        let mut changes = 0;
         for _ in 0..20 {
             let slow: Vec<Way> = (0..50).map(|_| send(&mut ways, costs.map(|cost| 5 * cost))).collect();
-            let changes = slow.windows(2).filter(|pair| pair[0] != pair[1]).count();
-            assert!(changes <= 8, "{changes}");
+            changes += slow.windows(2).filter(|pair| pair[0] != pair[1]).count();
             (0..100 * RUN).for_each(|_| _ = send(&mut ways, costs));
         }
+        assert!(changes < 60, "{changes}");
     }
 
     /// A host that takes a processor away does so for many messages, and the way in use alone is measured then.
