@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use crate::contestant::{Contestant, ENCRYPTED, ENCRYPTED_AGAIN, SHM, SHM_AGAIN, TCP, TCP_AGAIN, TLS};
 use crate::results::{Distance, Figure, Results, is_rate};
-use crate::table::{Table, bytes, number};
+use crate::table::{Table, bytes, or_not};
 use crate::{imb, several, sizes};
 use std::fmt;
 
@@ -263,10 +263,6 @@ impl fmt::Display for Wanted {
         };
         write!(f, "{sign} {}", format!("{bound:.3}").trim_end_matches('0').trim_end_matches('.'))
     }
-}
-
-fn or_not(value: Option<f64>) -> String {
-    value.map_or("-".into(), number)
 }
 
 pub fn table(claims: &[Claim]) -> Table {

@@ -5,7 +5,7 @@ use crate::contestant::{Contestant, ENCRYPTED, SHM, TCP, TLS};
 use crate::machine::Machine;
 use crate::results::{Distance, Results};
 use crate::settings::Settings;
-use crate::table::{Table, bytes, number};
+use crate::table::{Table, bytes, number, or_not};
 use crate::{calls::Calls, choice, imb, picture, sizes};
 use c_tests::{Mpi, root};
 use serde_json::json;
@@ -98,7 +98,7 @@ impl Report<'_> {
             for size in self.results.sizes(row) {
                 let many = self.results.sizes(row).len() > 1;
                 let mut cells = vec![if many { format!("{short}, {size}") } else { short.to_owned() }];
-                let cell = |n: &&str| self.value(row, size, n).map_or("-".into(), number);
+                let cell = |n: &&str| or_not(self.value(row, size, n));
                 cells.extend(names.iter().map(cell));
                 table.rows.push(cells);
             }

@@ -3,7 +3,7 @@
 
 use crate::contestant::{Contestant, SHM, SHM_AGAIN, TCP, TCP_AGAIN};
 use crate::results::{Figure, Results};
-use crate::table::{Table, bytes, number};
+use crate::table::{Table, bytes, or_not};
 
 /// What bench/c/bench.h calls it.
 pub const ROW: &str = "sizes";
@@ -81,38 +81,50 @@ impl<'a> Field<'a> {
     }
 
     fn worst(&self) -> [Worst; 2] {
-        let behind = |pick: Pick| {
-            let times = self.times(pick).into_iter();
-            times.filter_map(|t| t.best.map(|(us, name)| (t.size, t.ours / us, name))).collect::<Vec<_>>()
-        };
-        let steps = |pick: Pick| self.steps(&self.times(pick));
-        let (all, all_steps) = (behind(MEDIAN), steps(MEDIAN));
-        let worst = all.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let steepest = all_steps.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let [times, best] = [MEDIAN, BEST].map(|pick| self.times(pick));
+        let name = |size| times.iter().find(|t| t.size == size).and_then(|t| t.best).map_or("nobody", |(_, name)| name);
         [
-            Worst {
-                what: format!("{}half round trip, the worst of all sizes", self.what),
-                with: worst.map(|(size, _, name)| format!("{name}, {}", bytes(*size))),
-                ratio: worst.map(|w| w.1),
-                best: worst.and_then(|w| behind(BEST).iter().find(|b| b.0 == w.0).map(|b| b.1)),
-                most: 1.0,
-                chance: worst.and_then(|w| self.chance(w.0)),
-            },
-            Worst {
-                what: format!("{}half round trip, the steepest step between sizes", self.what),
-                with: steepest.map(|(size, _)| format!("(to {})", bytes(*size))),
-                ratio: steepest.map(|s| s.1),
-                best: steepest.and_then(|s| steps(BEST).iter().find(|b| b.0 == s.0).map(|b| b.1)),
-                most: STEEPEST,
-                chance: steepest.and_then(|s| self.chance(s.0)),
-            },
+            self.worst_of("the worst of all sizes", 1.0, [ratios(&times), ratios(&best)], |size| {
+                format!("{}, {}", name(size), bytes(size))
+            }),
+            self.worst_of(
+                "the steepest step between sizes",
+                STEEPEST,
+                [self.steps(&times), self.steps(&best)],
+                |size| format!("(to {})", bytes(size)),
+            ),
         ]
+    }
+
+    /// `all` and `best` are the values by size, of the medians and of the best samples.
+    fn worst_of(
+        &self,
+        what: &str,
+        most: f64,
+        [all, best]: [Vec<(u64, f64)>; 2],
+        with: impl Fn(u64) -> String,
+    ) -> Worst {
+        let worst = all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let size = worst.map(|(size, _)| size);
+        Worst {
+            what: format!("{}half round trip, {what}", self.what),
+            with: size.map(with),
+            ratio: worst.map(|(_, value)| value),
+            best: best.into_iter().find(|(at, _)| Some(*at) == size).map(|(_, value)| value),
+            most,
+            chance: size.and_then(|size| self.chance(size)),
+        }
     }
 
     fn chance(&self, size: u64) -> Option<f64> {
         let [ours, again] = [self.ours, self.again].map(|who| self.results.get(ROW, size, who).map(|f| f.median));
         Some(again? / ours?)
     }
+}
+
+/// Each size with our time against the shortest of the others.
+fn ratios(times: &[Time]) -> Vec<(u64, f64)> {
+    times.iter().filter_map(|t| t.best.map(|(us, _)| (t.size, t.ours / us))).collect()
 }
 
 /// How much steeper than it should be the way from a size to the next is: how much more time the larger message takes for each byte, or as a whole if it is
@@ -141,15 +153,15 @@ pub fn table(results: &Results, who: &[Contestant]) -> Table {
         "step",
     ];
     let mut table = Table::new("Half round trips of every power of two and of an odd size between", &head);
-    let fields = Field::all(results, who);
+    let fields = Field::all(results, who).map(|field| {
+        let times = field.times(MEDIAN);
+        (field.steps(&times), times)
+    });
     for size in results.sizes(ROW) {
         let mut row = vec![bytes(size)];
-        for field in &fields {
-            let times = field.times(MEDIAN);
-            let steps = field.steps(&times);
+        for (steps, times) in &fields {
             let time = times.iter().find(|t| t.size == size);
             let best = time.and_then(|t| t.best);
-            let or_not = |value: Option<f64>| value.map_or("-".into(), number);
             row.extend([
                 or_not(time.map(|t| t.ours)),
                 best.map_or("-".into(), |(_, name)| name.to_owned()),

@@ -53,6 +53,10 @@ pub fn number(value: f64) -> String {
     format!("{value:.*}", digits as usize)
 }
 
+pub fn or_not(value: Option<f64>) -> String {
+    value.map_or("-".into(), number)
+}
+
 pub fn bytes(n: u64) -> String {
     match n {
         n if n >= 1 << 20 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),

@@ -1,7 +1,7 @@
 //! Two jobs of very many real processes on this machine, beside ADIOS2's SST with as many from its Python package.
 
 use crate::page::record;
-use crate::table::{Table, number};
+use crate::table::{Table, or_not};
 use c_tests::{Done, Launch, Library, Mpi, Scene, root, target, try_build};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,9 +88,7 @@ pub fn measure(pair: [&str; 2], ranks: usize, python: Option<&Path>) -> Result<(
     for row in rows {
         let unit = columns.iter().find_map(|(_, figures)| figures.get(row)).map_or("", |(_, unit)| unit);
         let mut cells = vec![if unit.is_empty() { row.clone() } else { format!("{row}, {unit}") }];
-        cells.extend(
-            columns.iter().map(|(_, figures)| figures.get(row).map_or("-".into(), |(value, _)| number(*value))),
-        );
+        cells.extend(columns.iter().map(|(_, figures)| or_not(figures.get(row).map(|(value, _)| *value))));
         table.rows.push(cells);
     }
     println!("{}", table.screen());

@@ -2,7 +2,7 @@
 
 use crate::measure::Measured;
 use crate::picture;
-use crate::table::{Table, bytes, number};
+use crate::table::{Table, bytes, number, or_not};
 use std::fs;
 use std::path::Path;
 
@@ -91,7 +91,7 @@ fn table(all: &[Measured], columns: &[Column]) -> Table {
         let mut row = vec![format!("2^{}", ranks.ilog2())];
         row.extend(columns.iter().map(|column| {
             let found = all.iter().find(|m| m.ranks == ranks && m.part == column.part);
-            found.map_or("-".into(), |m| number((column.value)(m)))
+            or_not(found.map(|m| (column.value)(m)))
         }));
         table.rows.push(row);
     }

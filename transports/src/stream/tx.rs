@@ -178,7 +178,7 @@ impl Writer {
     fn gather(&mut self, fill: impl FnOnce(User, usize, &mut Vec<u8>)) {
         let Some(mut u) = self.user else { return };
         self.drop_written();
-        let n = u.left.min(FULL - self.buf.len().min(FULL));
+        let n = u.left.min(FULL.saturating_sub(self.buf.len()));
         let end = self.buf.len() + n;
         fill(u, n, &mut self.buf);
         self.buf.resize(end, 0);
@@ -215,6 +215,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::memory::{Mem, bytes, header};
     use base::ProcId;
     use base::memory::VecMemory;
     use std::io::IoSliceMut;
@@ -247,59 +248,24 @@ mod tests {
         }
     }
 
-    /// Memory of one buffer whose data lie a byte apart.
-    struct Sparse;
-
-    impl Sparse {
-        fn byte(at: u64) -> u8 {
-            (at % 251) as u8
-        }
-    }
-
-    impl Memory for Sparse {
-        fn read(&self, _: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
-            out.extend((offset..offset + len as u64).map(Sparse::byte));
-        }
-        fn fill(&self, _: BufId, _: u64, _: &mut [u8]) -> usize {
-            unreachable!()
-        }
-        fn write(&mut self, _: BufId, _: u64, _: &[u8]) {
-            unreachable!()
-        }
-        fn with_slices<R>(&self, _: BufId, at: u64, _: usize, _: usize, f: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
-            f(&[IoSlice::new(&[Sparse::byte(at)])])
-        }
-        fn with_slices_mut<R>(
-            &mut self,
-            _: BufId,
-            _: u64,
-            _: usize,
-            _: usize,
-            _: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
-        ) -> R {
-            unreachable!()
-        }
-    }
-
     /// The other side is at work on what was gathered while more is, and the buffer stays small.
     #[test]
     fn what_is_gathered_goes_at_once() {
         const BYTES: usize = 10 * FULL + 5;
-        let id = ProcId { incarnation: 1, rank: 1 };
-        let common =
-            Header { kind: Kind::Bulk, ack_now: false, generation: 1, source: id, dest: id, a: 1, b: 0, len: 0 };
-        let header = Header { len: BYTES as u32, ..common };
-        let whole: Vec<u8> = header.encode().into_iter().chain((0..BYTES as u64).map(Sparse::byte)).collect();
+        let header = header(Kind::Bulk, 1, 0, BYTES);
+        let mut mem = Mem::new(7);
+        mem.buffers.insert(1, bytes(BYTES, 1));
+        let whole = [&header.encode()[..], &mem.buffers[&1]].concat();
         // An encrypted stream takes a record of FULL bytes in one write, and TCP any part.
         let rooms = [0, HEADER + 5, 3 * FULL, usize::MAX];
         for (room, most) in rooms.into_iter().flat_map(|room| [usize::MAX, FULL, 20_001].map(|most| (room, most))) {
             let mut stream = Narrow { room, most, bytes: Vec::new(), writes: Vec::new() };
             let mut tx = Writer::default();
             tx.add(&header, Payload::User { buf: 1, offset: 0 });
-            let is_done = tx.flush(&Sparse, &mut stream).unwrap();
+            let is_done = tx.flush(&mem, &mut stream).unwrap();
             assert_eq!(is_done, room >= whole.len());
             stream.room = usize::MAX;
-            assert!(is_done || tx.flush(&Sparse, &mut stream).unwrap());
+            assert!(is_done || tx.flush(&mem, &mut stream).unwrap());
             assert!(stream.bytes == whole, "{room} {most}");
             assert!(stream.writes.len() >= 11, "{room} {most}: {} writes", stream.writes.len());
             assert!(tx.buf.capacity() <= 2 * FULL, "{room} {most}: {} bytes", tx.buf.capacity());
