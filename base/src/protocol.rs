@@ -607,14 +607,14 @@ pub mod control {
 /// Lanes of shared memory.
 pub mod shared {
     /// The version of the layout of slot rings, payload rings and doorbells.
-    pub const LAYOUT: u16 = 6;
+    pub const LAYOUT: u16 = 7;
     /// The beginning of the name of a process's socket. Its process number follows, as 32 hexadecimal digits.
     pub const SOCKET: &str = "mpi_connect-";
 
     layout! {
         /// The tail that follows a HELLO and a HELLO-ACK.
         tail, 24, "nothing more";
-        0 LAYOUT "u16" "layout, 6";
+        0 LAYOUT "u16" "layout, 7";
         2 FLAGS "u16" "flags";
         4 BIT "u32" "bit: this lane's, on the sender's doorbells, 0 to 63";
         8 ADDRESS "u64" "address of a word of the sender's memory";
@@ -638,7 +638,7 @@ pub mod shared {
     /// The slots of each direction of a lane.
     pub const SLOTS: u64 = 256;
     /// Bytes of one slot.
-    pub const SLOT: usize = 128;
+    pub const SLOT: usize = 320;
     /// Bytes of the payload ring of each direction.
     pub const ROOM: usize = 2 << 20;
     /// The bit of an index that says that the consumer keeps a piece of the payload ring.
@@ -659,8 +659,8 @@ pub mod shared {
         384 OTHER_INDEX "index of the other direction";
         392 OTHER_RETURNED "the same for its receiver";
         512 OTHER_DIRECT "whether its receiver looks by itself";
-        4096 SLOTS_AT "256 slots of 128 bytes for the dialling side's direction, then as many for the other; then the room of the first, 2 MiB for bodies that are too long for a slot, and that of the other";
-        4263936 LANE_END "the end";
+        4096 SLOTS_AT "256 slots of 320 bytes for the dialling side's direction, then as many for the other; then the room of the first, 2 MiB for bodies that are too long for a slot, and that of the other";
+        4362240 LANE_END "the end";
     }
 
     numbers! {

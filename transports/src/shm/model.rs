@@ -15,12 +15,14 @@ use loom::thread;
 /// The word by which the receiver of a lane says that it polls.
 const DIRECT: usize = 8;
 
+/// A body that is longer than its slot.
+const LONG: usize = SLOT;
 /// The bytes of the payload ring: one long body, with what is before it.
-const ROOM: usize = 192;
+const ROOM: usize = LONG + 64;
 
 /// A direction of this number of slots, one of them spare, with room for one long body.
 fn plan(slots: u64) -> Plan {
-    in_parts_of(128, slots)
+    in_parts_of(LONG, slots)
 }
 
 fn in_parts_of(bytes: usize, slots: u64) -> Plan {
@@ -62,7 +64,7 @@ fn bodies_are_whole_and_in_order() {
     check(4, || {
         let lane = new_lane(2, true);
         let there = lane.clone();
-        const LENGTHS: [usize; 4] = [120, 3, 120, 0];
+        const LENGTHS: [usize; 4] = [LONG, 3, LONG, 0];
         let sender = thread::spawn(move || {
             let mut producer = Producer::new(plan(2));
             for (i, len) in (1..).zip(LENGTHS) {
@@ -90,17 +92,48 @@ fn bodies_are_whole_and_in_order() {
     });
 }
 
+/// So do data that lie in the lines of a slot.
+#[test]
+fn data_in_a_slot_are_whole() {
+    check(3, || {
+        const LEN: usize = 150;
+        let lane = new_lane(2, true);
+        let there = lane.clone();
+        let sender = thread::spawn(move || {
+            let mut producer = Producer::new(plan(2));
+            for i in 1..4 {
+                let fill = |_: usize, to: &mut [u8]| to.fill(i);
+                while !producer.push(&*there, (Frame::new(MSG), 0), LEN, |_| None, fill) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut consumer = Consumer::new(plan(2));
+        let mut next = 1;
+        while next < 4 {
+            match pop(&mut consumer, &lane) {
+                Popped::Frame((_, body)) => {
+                    assert_eq!(body, [next; LEN]);
+                    next += 1;
+                }
+                _ => thread::yield_now(),
+            }
+        }
+        sender.join().expect("the sender ends");
+    });
+}
+
 /// What is announced of a body before it is whole stays as it is, also when its slots and its place are used again.
 #[test]
 fn parts_are_there_when_they_are_announced() {
     check(3, || {
-        let plan = || in_parts_of(40, 4);
+        let plan = || in_parts_of(LONG / 3, 4);
         let lane = new_lane(4, true);
         let there = lane.clone();
         let sender = thread::spawn(move || {
             let mut producer = Producer::new(plan());
             for i in 1..3 {
-                while !push(&mut producer, &there, i, 120 - usize::from(i)) {
+                while !push(&mut producer, &there, i, LONG - usize::from(i)) {
                     producer.ask(&*there);
                     thread::yield_now();
                 }
@@ -114,7 +147,7 @@ fn parts_are_there_when_they_are_announced() {
                 |_| Ok(()),
                 |frame, body| {
                     assert!(body.iter().all(|b| u64::from(*b) == next));
-                    let whole = 120 - next;
+                    let whole = LONG as u64 - next;
                     if frame.tag == PART {
                         assert!(frame.fields[0] == whole && (body.len() as u64) < whole);
                     } else {
@@ -192,13 +225,13 @@ fn a_piece_goes_to_and_fro() {
     check(3, || {
         let [mut here, mut there] = End::pair(4, ROOM);
         let other = thread::spawn(move || {
-            there.receive(1, 120);
-            there.send(2, 120);
-            there.receive(3, 120);
+            there.receive(1, LONG);
+            there.send(2, LONG);
+            there.receive(3, LONG);
         });
-        here.send(1, 120);
-        here.receive(2, 120);
-        here.send(3, 120);
+        here.send(1, LONG);
+        here.receive(2, LONG);
+        here.send(3, LONG);
         other.join().expect("the other side ends");
     });
 }
@@ -209,20 +242,20 @@ fn a_piece_on_its_way_back_is_not_used() {
     check(3, || {
         let [mut here, mut there] = End::pair(4, 2 * ROOM);
         let other = thread::spawn(move || {
-            there.receive(1, 120);
-            there.send(2, 120);
-            there.receive(3, 120);
-            there.receive(4, 120);
+            there.receive(1, LONG);
+            there.send(2, LONG);
+            there.receive(3, LONG);
+            there.receive(4, LONG);
         });
-        here.send(1, 120);
-        here.send(3, 120);
+        here.send(1, LONG);
+        here.send(3, LONG);
         // There is no room for this one but in the piece of the first, in which the answer lies.
         here.producer.ask(&*here.lane);
         let frame = (Frame { tag: MSG, fields: [4, 0] }, 1);
-        let pushed = here.producer.push(&*here.lane, frame, 120, |_| None, |_: usize, to: &mut [u8]| to.fill(4));
-        here.receive(2, 120);
+        let pushed = here.producer.push(&*here.lane, frame, LONG, |_| None, |_: usize, to: &mut [u8]| to.fill(4));
+        here.receive(2, LONG);
         if !pushed {
-            here.send(4, 120);
+            here.send(4, LONG);
         }
         other.join().expect("the other side ends");
     });

@@ -1,7 +1,7 @@
 //! One direction of a lane: a ring of slots, and beside it a ring of bytes for bodies that are longer than a slot.
 //!
-//! One process has the [`Producer`], the other the [`Consumer`]. A slot is two cache lines, the
-//! second one for what does not fit in the first. Its first word describes the frame in
+//! One process has the [`Producer`], the other the [`Consumer`]. A slot is five cache lines: the
+//! first is enough for a short frame, and the others have the data of a message of up to 256 bytes. Its first word describes the frame in
 //! it, and is written last. The word also says in which lap it was written, so the consumer finds the next frame by looking
 //! at one word, and a program's data never lie where a word is looked for. The producer reads the consumer's index only when
 //! there seems to be no room.
@@ -42,10 +42,10 @@ fn lead(tag: u8) -> usize {
 }
 
 /// Where in its slot a body begins that is not elsewhere. The data of a message that is longer than the first line begin with the second
-/// one, as in the payload ring, if there is room for them.
+/// one, as in the payload ring.
 #[inline(always)]
 fn begin(tag: u8, fields: usize, len: usize) -> usize {
-    let leads = fields == 0 && (UNIT - WORD + 1..=SLOT - LEAD).contains(&len) && is_msg(tag);
+    let leads = fields == 0 && len > UNIT - WORD && is_msg(tag);
     if leads { LEAD } else { WORD * (fields + 1) }
 }
 

@@ -14,8 +14,8 @@ const RUN: u32 = 4;
 const AHEAD: u64 = 8;
 
 /// A consumer that waits fetches the place of the next body at each look, if that is as long as the last one and no longer than this,
-/// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word. The second line of a slot
-/// is such a place, too.
+/// as all are that have no parts. So the body comes while the producer writes it, and not after its slot's word. The lines of a slot
+/// behind the first are such a place, too.
 pub(in crate::shm) const EXPECTED: usize = 49 << 10;
 
 /// After so many lines it looks whether something else has come.
@@ -45,7 +45,7 @@ pub(in crate::shm) struct Consumer {
     mapped: bool,
     /// Frames that were found one after the other, without a look that found nothing.
     run: u32,
-    /// Where the next body will probably lie, if it is like the last one: behind that, or in the second line of the next slot.
+    /// Where the next body will probably lie, if it is like the last one: behind that, or in the further lines of the next slot.
     expected: Range<usize>,
     /// The looks that have fetched that.
     looks: Cell<u32>,
@@ -178,10 +178,11 @@ impl Consumer {
         if body.start < self.plan.rings_at {
             // In the slot.
             (self.expected, self.in_parts) = (0..0, false);
-            if body.end > self.head.slot + UNIT {
-                view.expect_load(self.head.slot + UNIT);
-                let second = self.plan.slot(self.head.n + 1) + UNIT;
-                self.fetch_next(second..second + UNIT);
+            let second = self.head.slot + UNIT;
+            if body.end > second {
+                (second..body.end).step_by(UNIT).for_each(|line| view.expect_load(line));
+                let next = self.plan.slot(self.head.n + 1) + UNIT;
+                self.fetch_next(next..next + (body.end - second));
             }
         } else if let Some(start) = self.begin_long(view, &frame, &body) {
             back(start)?;

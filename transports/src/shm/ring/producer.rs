@@ -46,18 +46,53 @@ enum Region {
     Near,
 }
 
-/// Writes a message of more than one line: what comes behind its `FIRST` bytes, and then these. So the lines with the data are taken and written
+/// Writes a message of more than one line: its data, and then its head. So the lines with the data are taken and written
 /// while that of the head, or of the slot's word, is still on its way: the consumer, whose looks fetch them all, then seldom takes one away
-/// before it is whole. The compiler knows the number, so that the head is written by a few stores.
+/// before it is whole. The compiler knows the length of the head, which so is written by a few stores.
 ///
 /// # Safety
 /// As for [`SegmentView::write`].
 #[inline(always)]
-unsafe fn write_from<const FIRST: usize, G: SegmentView>(view: &G, at: usize, len: usize, mut body: impl Body) {
+unsafe fn write_head_last<G: SegmentView>(view: &G, at: usize, len: usize, mut body: impl Body) {
     // SAFETY: the caller's promise.
     unsafe {
-        view.write(at + FIRST, len - FIRST, |to| body.fill(FIRST, to));
-        view.write(at, FIRST, |to| body.fill(0, to));
+        view.write(at + HEAD, len - HEAD, |to| body.fill(HEAD, to));
+        view.write(at, HEAD, |to| body.fill(0, to));
+    }
+}
+
+/// The bytes of data that have room in a slot.
+const IN_SLOT: usize = SLOT - UNIT;
+
+/// The same for a message whose data are in several lines of a slot. They are gathered first, and then stored line by line, each one as a
+/// whole and nothing between them: a copy of most lengths stores some bytes twice, and may have lost their line in between.
+///
+/// # Safety
+/// As for [`SegmentView::write`], up to the end of the last line.
+#[inline(always)]
+unsafe fn write_in_lines<G: SegmentView>(view: &G, at: usize, len: usize, mut body: impl Body) {
+    let mut data = [0; IN_SLOT];
+    body.fill(HEAD, &mut data[..len - HEAD]);
+    let lines = (len - HEAD).div_ceil(UNIT);
+    // SAFETY: the caller's promise.
+    unsafe {
+        // The compiler is to know the number of lines.
+        match lines {
+            0..=2 => store_lines::<2, G>(view, at + HEAD, &data),
+            3 => store_lines::<3, G>(view, at + HEAD, &data),
+            _ => store_lines::<4, G>(view, at + HEAD, &data),
+        }
+        view.write(at, HEAD, |to| body.fill(0, to));
+    }
+}
+
+/// # Safety
+/// As for [`SegmentView::write`].
+#[inline(always)]
+unsafe fn store_lines<const LINES: usize, G: SegmentView>(view: &G, at: usize, data: &[u8; IN_SLOT]) {
+    for (n, line) in data.as_chunks::<UNIT>().0.iter().take(LINES).enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { view.write(at + n * UNIT, UNIT, |to| to.copy_from_slice(line)) };
     }
 }
 
@@ -159,11 +194,11 @@ impl Producer {
         // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
         // kept or has come back; and it learns of the new one by the word that is written below.
         unsafe {
-            if is_msg(frame.tag) && len > UNIT - WORD {
-                if at % UNIT == LEAD {
-                    write_from::<HEAD, G>(view, at, len, body);
+            if is_msg(frame.tag) && fields == 0 && len > UNIT - WORD {
+                if at < self.plan.rings_at && len > HEAD + UNIT {
+                    write_in_lines(view, at, len, body);
                 } else {
-                    write_from::<{ UNIT - WORD }, G>(view, at, len, body);
+                    write_head_last(view, at, len, body);
                 }
             } else if len > 0 {
                 view.write(at, len, |to| body.fill(0, to));
