@@ -317,6 +317,7 @@ the first is chance, and an aim that is missed or reached by less is marked so. 
 and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
 from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
 contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
-LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial. In the table of all sizes (7 launches a contestant) a step says
+LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial, and of pairs that are alike one
+whose launchers start all ranks in one session: where the kernel shares a processor out among sessions, a rank of MPICH that yields it to the others often keeps it. In the table of all sizes (7 launches a contestant) a step says
 how much more time a byte takes than in the size before (up to 1 KiB: the whole message), or how much longer the smaller message takes, whichever is more.
 ";
