@@ -2,23 +2,25 @@
 //! receive that will match, so both sides copy at once. Part of the engine.
 //!
 //! Nothing else is done with a part. When the whole message comes, it is matched as any other, and what its receive has got
-//! already is not copied again. Invariants: only a receive that names its source gets a part, so the message that it gets is this one
+//! already is not copied again. Of a lane that is a stream the rest may come to that buffer too, and nothing be left to copy; it is matched then. Invariants: only a receive that names its source gets a part, so the message that it gets is this one
 //! or none; that receive cannot be cancelled any more, since its buffer has changed: it has matched, as one whose data is being pulled; a message that would not fit has no part.
 
-use crate::state::Ahead;
+use crate::state::{Ahead, State};
 use crate::types::PeerId;
 use crate::wire::Eager;
-use crate::{Engine, NOW, OpId, Source};
+use crate::{Engine, Envelope, NOW, OpId, Outcome, Source};
 use base::Memory;
+use base::bytes::Malformed;
 
 impl Engine {
     /// A first part of the body of this peer's next message came. The whole, of `total` bytes, comes by [`Engine::on_message`].
-    pub fn on_part<M: Memory>(&mut self, mem: &mut M, peer: PeerId, part: &[u8], total: u64) {
-        let Some((head, data)) = Eager::decode_plain(part) else { return };
-        let Some(p) = self.peers.get(peer.0 as usize) else { return };
-        let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return };
+    /// Or, where this returns true, the rest may come by [`Engine::on_rest`].
+    pub fn on_part<M: Memory>(&mut self, mem: &mut M, peer: PeerId, part: &[u8], total: u64) -> bool {
+        let Some((head, data)) = Eager::decode_plain(part) else { return false };
+        let Some(p) = self.peers.get(peer.0 as usize) else { return false };
+        let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return false };
         if !context.is_meant((peer, p), head.context, head.source) || self.tracking.is_some() {
-            return;
+            return false;
         }
         let found = match context.posted.first_of_few(head.source, head.tag) {
             Some(receive) => Some((receive.op, receive.source, receive.capacity)),
@@ -29,20 +31,60 @@ impl Engine {
             None => None,
         };
         let size = total.saturating_sub((part.len() - data.len()) as u64);
-        let Some((op, Source::Rank(_), capacity)) = found else { return };
+        let Some((op, Source::Rank(_), capacity)) = found else { return false };
         if size > capacity.min(self.cfg.most_eager()) || data.len() as u64 > size {
-            return;
+            return false;
         }
         let got = match self.ahead {
             Some(a) if (a.peer, a.op) == (peer, op) => a.bytes,
             // One at a time: what another receive has got may not be forgotten.
-            Some(a) if a.peer != peer && (a.op == NOW.0 || self.ops.posted(a.op).is_some()) => return,
+            Some(a) if a.peer != peer && (a.op == NOW.0 || self.ops.posted(a.op).is_some()) => return false,
             _ => 0,
         };
-        if let Some(more) = data.get(got as usize..) {
-            mem.write(op, got, more);
-            self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64 });
+        let Some(more) = data.get(got as usize..) else { return false };
+        mem.write(op, got, more);
+        self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64, head, size });
+        // One without an operation may end at any look, before the rest is there.
+        op != NOW.0
+    }
+
+    /// Where the bytes from `offset` on of this peer's message belong, whose first ones [`Engine::on_part`] has taken. `None`: they are not wanted there
+    /// any more.
+    pub fn rest_wanted(&self, peer: PeerId, offset: u64, len: u64) -> Option<OpId> {
+        let a = self.ahead.filter(|a| a.peer == peer && a.bytes == offset && len <= a.size - offset)?;
+        let is_posted = matches!(self.ops.get(a.op)?.state, State::Posted { .. });
+        is_posted.then_some(OpId(a.op))
+    }
+
+    /// So many bytes more have been written there.
+    pub fn on_rest(&mut self, peer: PeerId, bytes: u64) {
+        if let Some(a) = self.ahead.as_mut().filter(|a| a.peer == peer) {
+            a.bytes += bytes;
         }
+    }
+
+    /// Whether all of this peer's next message is in the buffer of its receive.
+    pub fn has_all_of(&self, peer: PeerId) -> bool {
+        self.ahead.is_some_and(|a| self.rest_wanted(peer, a.size, 0).is_some())
+    }
+
+    /// It is, and the message is received.
+    pub fn on_placed<M: Memory>(&mut self, mem: &mut M, peer: PeerId) -> Result<(), Malformed> {
+        let a = self.ahead.filter(|a| a.peer == peer).ok_or(Malformed)?;
+        if self.tracking.is_some() {
+            // What is logged is the whole.
+            let mut data = Vec::new();
+            mem.read(a.op, 0, a.size as usize, &mut data);
+            return self.on_eager(mem, peer, Eager { notify: false, head: a.head, data: &data });
+        }
+        let matched = self.arrived(peer, &a.head, a.size)?;
+        self.ahead = None;
+        if matched.is_none_or(|(op, _)| op != a.op) {
+            return Err(Malformed);
+        }
+        self.end(a.op, Outcome::Received(Envelope { source: a.head.source, tag: a.head.tag, size: a.size }));
+        self.free_credit(peer, a.size);
+        Ok(())
     }
 
     /// Whether a receive that is still posted has a part of its message.

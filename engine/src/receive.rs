@@ -328,7 +328,7 @@ impl Engine {
     /// An envelope came that costs `bytes` of credit. Returns the operation and the capacity of the receive that it
     /// matches, and takes that receive out of the posted queue. `None` if nothing matches.
     #[inline]
-    fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
+    pub(crate) fn arrived(&mut self, peer: PeerId, head: &Head, bytes: u64) -> Result<Option<(u64, u64)>, Malformed> {
         let is_tracking = self.tracking.is_some();
         let p = &mut self.peers[peer.0 as usize];
         self.at_end += usize::from(p.granting.arrive(bytes)?);

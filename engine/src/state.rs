@@ -13,6 +13,7 @@ use crate::members::Members;
 use crate::parts::Parts;
 use crate::slots::BySlot;
 use crate::types::{Ctx, Envelope, Gone, NOW, Outcome, Output, PeerId, Source, Tag};
+use crate::wire::Head;
 use base::protocol::message::READ_FROM;
 use base::{Memory, Sorted};
 use serde::{Deserialize, Serialize};
@@ -398,6 +399,9 @@ pub(crate) struct Ahead {
     pub peer: PeerId,
     pub op: u64,
     pub bytes: u64,
+    /// Of the message.
+    pub head: Head,
+    pub size: u64,
 }
 
 impl Ahead {

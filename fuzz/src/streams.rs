@@ -124,12 +124,14 @@ struct Delivered {
     objects_to: Option<Kind>,
     /// Bulk is wanted no more after so many bytes of it.
     wants: usize,
+    /// What has come of a message by [`Sink::on_rest`], if such are brought where they belong.
+    placed: Option<Vec<u8>>,
 }
 
 impl Delivered {
     fn new(objects: u8, wants: usize) -> Delivered {
         let objects_to = (objects == 1).then_some(Kind::Pong);
-        Delivered { frames: Vec::new(), buffers: Buffers::new(), objects_to, wants }
+        Delivered { frames: Vec::new(), buffers: Buffers::new(), objects_to, wants, placed: None }
     }
 }
 
@@ -166,6 +168,33 @@ impl Sink for Delivered {
         }
         Some(done)
     }
+
+    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) -> bool {
+        assert!(header.kind == Kind::Msg && header.a == sequence && (part.len() as u64) < total);
+        self.placed.as_mut().is_some_and(|placed| {
+            *placed = part.to_vec();
+            true
+        })
+    }
+
+    fn on_rest(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let placed = self.placed.as_mut().expect("a part was taken");
+        assert!(placed.len() == at && at < header.len as usize);
+        placed.resize(header.len as usize, 0);
+        let done = read(&mut placed[at..].chunks_mut(20_000).map(IoSliceMut::new).collect::<Vec<_>>());
+        placed.truncate(at + done.as_ref().copied().unwrap_or(0));
+        Some(done)
+    }
+
+    fn on_placed(&mut self, header: &Header) -> Result<bool, Malformed> {
+        let placed = self.placed.as_mut().map(std::mem::take).unwrap_or_default();
+        self.on_frame(header, &placed).map(|()| true)
+    }
 }
 
 /// Polls a lane until nothing more comes. Returns whether it died of nonsense.
@@ -188,9 +217,12 @@ fn one_stream(input: &[u8]) {
     let pieces = s.bytes();
     let bytes = s.0;
     // However the bytes are cut, the same comes out.
-    let cut = |pieces, wants| {
-        let mut sink = Delivered::new(flags & 3, wants);
+    let cut = |pieces, wants, places: bool| {
+        let mut sink = Delivered { placed: places.then(Vec::new), ..Delivered::new(flags & 3, wants) };
         let mut lane = StreamLane::new(Coming { turns: MOST_TURNS, ..Coming::new(bytes, pieces, flags & 4 != 0) });
+        if places {
+            lane.set_long(40);
+        }
         if flags & 8 != 0 {
             Lane::<VecMemory>::limit_frames(&mut lane, 100_000);
         }
@@ -201,15 +233,18 @@ fn one_stream(input: &[u8]) {
         }
         (sink.frames, sink.buffers, nonsense)
     };
-    let (frames, buffers, nonsense) = cut(&[], usize::MAX);
-    let again = cut(pieces, usize::MAX);
+    let (frames, buffers, nonsense) = cut(&[], usize::MAX, false);
+    let again = cut(pieces, usize::MAX, false);
     assert_eq!((&again.0, again.2), (&frames, nonsense));
     assert!(again.1 == buffers, "the data depend on how the bytes were cut");
     // An operation may end in the middle of its data.
     if !buffers.are_empty() {
-        let (again, _, also) = cut(pieces, usize::from(flags));
-        assert_eq!((again, also), (frames, nonsense));
+        let (again, _, also) = cut(pieces, usize::from(flags), false);
+        assert_eq!((&again, also), (&frames, nonsense));
     }
+    // Messages may go where they belong before they are whole.
+    let (again, _, also) = cut(pieces, usize::MAX, true);
+    assert_eq!((again, also), (frames, nonsense));
 }
 
 /// So many reads are cut as the input says.

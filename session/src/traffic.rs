@@ -584,10 +584,37 @@ impl<M: Memory> Sink for Upward<'_, M> {
     }
 
     #[inline(never)]
-    fn on_part(&mut self, common: &Header, sequence: u64, part: &[u8], total: u64) {
-        if self.path.is_simply_next(common, sequence) {
-            self.engine.on_part(self.mem, self.peer, part, total);
+    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) -> bool {
+        self.path.is_next(header, sequence) && self.engine.on_part(self.mem, self.peer, part, total)
+    }
+
+    fn on_rest(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let (offset, len) = (at.checked_sub(EagerHead::BYTES)? as u64, header.len as usize - at);
+        if !self.path.is_next(header, header.a) {
+            return None;
         }
+        let op = self.engine.rest_wanted(self.peer, offset, len as u64)?;
+        let done = self.mem.with_slices_mut(op.0, offset, len, PIECES, |pieces| read(pieces));
+        if let Ok(n @ 1..) = done {
+            self.engine.on_rest(self.peer, n as u64);
+        }
+        Some(done)
+    }
+
+    fn on_placed(&mut self, header: &Header) -> Result<bool, Malformed> {
+        let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
+        self.words.other = true;
+        let mut is_there = true;
+        let seen = self.path.on_placed(header, || {
+            is_there = engine.has_all_of(peer);
+            if is_there { engine.on_placed(mem, peer) } else { Err(Malformed) }
+        });
+        if is_there { seen.map(|_| true) } else { Ok(false) }
     }
 
     #[inline(never)]

@@ -154,8 +154,26 @@ pub trait Sink {
     }
 
     /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
-    /// several times, with more bytes each time, or never. Only for a lane as with [`Sink::on_msg`].
-    fn on_part(&mut self, _common: &Header, _sequence: u64, _part: &[u8], _total: u64) {}
+    /// several times, with more bytes each time, or never. Of the header the processes and the generation count. Returns whether this part is
+    /// where it belongs, and the rest may be brought there by [`Sink::on_rest`]; the lane may also hand in the whole as if there had been no part.
+    fn on_part(&mut self, _header: &Header, _sequence: u64, _part: &[u8], _total: u64) -> bool {
+        false
+    }
+
+    /// As [`Sink::on_bulk`], for the payload of a MSG from `at` on, what is before it being where it belongs.
+    fn on_rest(
+        &mut self,
+        _header: &Header,
+        _at: usize,
+        _read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        None
+    }
+
+    /// All of a MSG's payload has come so. False: some of it was not wanted, and it is to come again.
+    fn on_placed(&mut self, _header: &Header) -> Result<bool, Malformed> {
+        Ok(false)
+    }
 
     /// The bytes from `at` up to `header.len` of a BULK frame's payload can be read.
     ///
@@ -173,21 +191,30 @@ pub trait Sink {
     ) -> Option<io::Result<usize>>;
 
     /// As [`Sink::on_bulk`], for bytes from `at` on that are in memory already.
-    fn on_bulk_bytes(&mut self, header: &Header, mut at: usize, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let mut copy = |to: &mut [IoSliceMut<'_>]| {
-                let before = bytes.len();
-                for piece in to {
-                    let (now, later) = bytes.split_at(piece.len().min(bytes.len()));
-                    piece[..now.len()].copy_from_slice(now);
-                    bytes = later;
-                }
-                Ok(before - bytes.len())
-            };
-            match self.on_bulk(header, at, &mut copy) {
-                Some(Ok(n)) if n > 0 => at += n,
-                _ => return,
+    fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
+        copy_in(bytes, at, |at, copy| self.on_bulk(header, at, copy));
+    }
+}
+
+/// Copies bytes from `at` on to where a sink wants them: `on` is [`Sink::on_bulk`] or [`Sink::on_rest`].
+pub fn copy_in(
+    mut bytes: &[u8],
+    mut at: usize,
+    mut on: impl FnMut(usize, &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>) -> Option<io::Result<usize>>,
+) {
+    while !bytes.is_empty() {
+        let mut copy = |to: &mut [IoSliceMut<'_>]| {
+            let before = bytes.len();
+            for piece in to {
+                let (now, later) = bytes.split_at(piece.len().min(bytes.len()));
+                piece[..now.len()].copy_from_slice(now);
+                bytes = later;
             }
+            Ok(before - bytes.len())
+        };
+        match on(at, &mut copy) {
+            Some(Ok(n)) if n > 0 => at += n,
+            _ => return,
         }
     }
 }

@@ -171,3 +171,89 @@ fn parts_of_two_peers() {
     b.engine.on_part(&mut b.mem, peers[1], &bodies[1][..bodies[1].len() - 3], bodies[1].len() as u64);
     assert_eq!(b.written(next), 13);
 }
+
+impl Side {
+    /// The rest of a body comes where it belongs, in pieces of 5 bytes, up to the last `missing` bytes of the data. Returns whether all of it was wanted.
+    fn rest(&mut self, missing: usize) -> bool {
+        let (mut at, end) = (self.engine.ahead.map_or(0, |a| a.bytes), 16 - missing as u64);
+        while at < end {
+            let n = 5.min(end - at);
+            let Some(op) = self.engine.rest_wanted(self.peer, at, n) else { return false };
+            self.mem.write(op.0, at, &DATA[..n as usize]);
+            self.engine.on_rest(self.peer, n);
+            at += n;
+        }
+        true
+    }
+
+    fn placed(&mut self) -> bool {
+        self.engine.has_all_of(self.peer) && self.engine.on_placed(&mut self.mem, self.peer).is_ok()
+    }
+
+    fn takes_part(&mut self, body: &[u8], missing: usize) -> bool {
+        self.engine.on_part(&mut self.mem, self.peer, &body[..body.len() - missing], body.len() as u64)
+    }
+}
+
+#[test]
+fn the_rest_comes_where_it_belongs() {
+    // Also where checkpoints may be made, and to a receive whose outcome nobody asks for.
+    for (tracks, freed) in [(false, false), (true, false), (false, true)] {
+        let (mut a, mut b) = pair(small());
+        let (r, next) = (b.recv(Source::Rank(0), Tag::Is(2), 20), b.recv(Source::Rank(0), Tag::Is(2), 16));
+        let (first, second) = (body(&mut a, 2), body(&mut a, 2));
+        assert!(b.takes_part(&first, 11) && b.rest(4) && !b.engine.has_all_of(b.peer));
+        assert!(!b.engine.cancel_recv(r) && b.engine.pending(r));
+        assert_eq!(b.engine.rest_wanted(b.peer, 11, 1), None, "only what comes next");
+        assert_eq!(b.engine.rest_wanted(b.peer, 12, 5), None, "longer than the message");
+        if freed {
+            b.engine.forget(r);
+        }
+        if tracks {
+            b.engine.track();
+        }
+        assert!(b.rest(0) && b.placed());
+        if !freed {
+            assert_eq!(b.engine.finish(r), got(2, 16));
+            assert_eq!(b.data(r), [&DATA[..], &[0; 4]].concat());
+        }
+        assert!(b.engine.pending(next) && !b.placed());
+        b.whole(&second);
+        assert_eq!(b.engine.finish(next), got(2, 16));
+    }
+}
+
+#[test]
+fn a_message_of_which_a_part_is_placed_may_come_whole() {
+    let (mut a, mut b) = pair(small());
+    let r = b.recv(Source::Rank(0), Tag::Is(2), 16);
+    let body = body(&mut a, 2);
+    assert!(b.takes_part(&body, 11) && b.rest(3));
+    assert!(!b.takes_part(&body, 9), "less than there is already");
+    b.whole(&body);
+    assert_eq!(b.engine.finish(r), got(2, 16));
+    assert_eq!(b.data(r), DATA);
+    assert!(!b.rest(0) && !b.placed());
+}
+
+#[test]
+fn who_receives_without_an_operation_has_no_rest_placed() {
+    let (mut a, mut b) = pair(small());
+    let body = body(&mut a, 2);
+    b.mem.0.insert(NOW.0, vec![0; 16]);
+    assert!(b.engine.recv_now(b.ctx, Source::Rank(0), Tag::Is(2), 16));
+    assert!(!b.takes_part(&body, 3) && !b.rest(0) && !b.placed());
+    b.whole(&body);
+    assert_eq!(b.engine.end_now(), got(2, 16));
+}
+
+#[test]
+fn the_rest_is_unwanted_when_the_receive_is_over() {
+    let (mut a, mut b) = pair(small());
+    let r = b.recv(Source::Rank(0), Tag::Is(2), 16);
+    let body = body(&mut a, 2);
+    assert!(b.takes_part(&body, 3));
+    b.engine.close(b.ctx);
+    assert!(b.engine.finish(r).is_some());
+    assert!(!b.rest(0) && !b.placed());
+}

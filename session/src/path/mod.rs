@@ -637,6 +637,11 @@ impl Path {
         header.source == self.remote && header.dest == self.local && !older(header.generation, self.floor)
     }
 
+    /// Whether a MSG with this sequence is the next that is delivered.
+    pub(crate) fn is_next(&self, header: &Header, sequence: u64) -> bool {
+        self.accepts(header) && self.inc.is_next(sequence)
+    }
+
     /// Takes in a frame (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
     ///
     /// `Err`: the other side violates the protocol, so the lane must be given up.
@@ -700,6 +705,17 @@ impl Path {
         }
         self.inc.ack_due |= header.ack_now;
         Ok(Seen::Taken)
+    }
+
+    /// As [`Path::on_frame`], for a MSG whose payload is where it belongs.
+    pub(crate) fn on_placed(
+        &mut self,
+        header: &Header,
+        mut deliver: impl FnMut() -> Result<(), Malformed>,
+    ) -> Result<Seen, Malformed> {
+        let seen = self.on_frame(header, &[], |_| deliver())?;
+        self.inc.count(header.len as usize);
+        Ok(seen)
     }
 
     /// Whether a MSG with this sequence and no acknowledgement, on a lane that was made for these processes and this generation, is the next

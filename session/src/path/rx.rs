@@ -113,11 +113,14 @@ impl RxHalf {
             return Ok(());
         }
         self.frames += 1;
-        self.bytes += body.len();
-        if self.frames >= ACK_FRAMES || self.bytes >= ACK_BYTES {
-            self.ack_due = true;
-        }
+        self.count(body.len());
         Ok(())
+    }
+
+    /// So many bytes of bodies were delivered, of which the other side is to hear some time.
+    pub fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.ack_due |= self.frames >= ACK_FRAMES || self.bytes >= ACK_BYTES;
     }
 
     /// A lane has taken a frame that carries `received`.

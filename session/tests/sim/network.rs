@@ -143,7 +143,13 @@ impl Network {
         } else {
             let capacity = 30 + rng.below(3000) as usize;
             let (a, b) = pipe::pair(rng, capacity);
-            (SimLane::Stream(StreamLane::new(a)), SimLane::Stream(StreamLane::new(b)))
+            let long = [50, 1 << 20][rng.below(2) as usize];
+            let [a, b] = [a, b].map(|end| {
+                let mut lane = StreamLane::new(end);
+                lane.set_long(long);
+                SimLane::Stream(lane)
+            });
+            (a, b)
         };
         let knife = a.knife(rng);
         let pair = (from.min(to), from.max(to));

@@ -62,11 +62,15 @@ pub struct Seen {
     pub frames: Vec<(Header, Vec<u8>)>,
     pub bulk_bytes: usize,
     pub unwanted: bool,
+    /// Parts of messages are brought where they belong, for so many bytes more.
+    pub places: usize,
+    /// What has come so of the next one.
+    placed: Vec<u8>,
 }
 
 impl Seen {
     pub fn new(block: usize) -> Seen {
-        Seen { mem: Mem::new(block), frames: Vec::new(), bulk_bytes: 0, unwanted: false }
+        Seen { mem: Mem::new(block), frames: Vec::new(), bulk_bytes: 0, unwanted: false, places: 0, placed: Vec::new() }
     }
 }
 
@@ -89,6 +93,36 @@ impl Sink for Seen {
         let done = self.mem.with_slices_mut(header.a, offset, len, 16, |pieces| read(pieces));
         self.bulk_bytes += done.as_ref().copied().unwrap_or(0);
         Some(done)
+    }
+    fn on_part(&mut self, _: &Header, _: u64, part: &[u8], total: u64) -> bool {
+        assert!((part.len() as u64) < total);
+        self.placed = part.to_vec();
+        self.places > 0
+    }
+    fn on_rest(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        if self.places == 0 {
+            return None;
+        }
+        assert_eq!(self.placed.len(), at);
+        self.placed.resize(header.len as usize, 0);
+        let mut pieces: Vec<_> = self.placed[at..].chunks_mut(self.mem.block).map(IoSliceMut::new).collect();
+        let done = read(&mut pieces);
+        let n = done.as_ref().copied().unwrap_or(0);
+        self.placed.truncate(at + n);
+        self.places = self.places.saturating_sub(n);
+        Some(done)
+    }
+    fn on_placed(&mut self, header: &Header) -> Result<bool, Malformed> {
+        let is_whole = self.placed.len() == header.len as usize;
+        if is_whole {
+            self.frames.push((*header, std::mem::take(&mut self.placed)));
+        }
+        Ok(is_whole)
     }
 }
 

@@ -49,6 +49,11 @@ impl<S: ByteStream> StreamLane<S> {
         }
     }
 
+    /// Has the sink told of parts of messages from this length on: for tests, whose messages are short.
+    pub fn set_long(&mut self, bytes: usize) {
+        self.rx.long = bytes;
+    }
+
     /// The stream under the lane.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream

@@ -2,12 +2,12 @@
 //!
 //! Used by [`super::StreamLane`]. Invariant: no byte is interpreted before the header in front of it was found good,
 //! and no more than one bounded payload is ever held. Bulk is copied once if it comes in one read with other frames; else the
-//! kernel writes it to user memory.
+//! kernel writes it to user memory, and so the rest of a long message where the sink has taken a part of it.
 
 use super::bytes::{ByteStream, stop_if_bad_memory};
 use std::io::{self, ErrorKind, IoSliceMut};
 use wire::frame::{HEADER, Header, Kind, MAX_PAYLOAD};
-use wire::lane::{Death, Sink};
+use wire::lane::{Death, Sink, copy_in};
 
 /// The bytes of the buffer at first and at most; it doubles when it is full: most lanes bring little, and are made and gone quickly. The
 /// longest eager message comes into it as a whole, with its headers and with short ones around it.
@@ -19,13 +19,18 @@ const AT_ONCE: usize = 72 << 10;
 const BEYOND: usize = 8 << 10;
 /// User memory is filled by the kernel if this many bytes of it can be had at a time, and else from the buffer.
 const WORTH: usize = 16 << 10;
+/// The sink is told of a part of messages from this length on, and then of so many more bytes at a time.
+const LONG: usize = 32 << 10;
+const PART: usize = 16 << 10;
+/// After a message whose data went where they belong, no more is read before the next one's length is known: its data may go there too.
+const AFTER_LONG: usize = 2 << 10;
 
 /// What comes next in the stream.
 enum State {
     Header,
-    /// The payload of this frame, which is delivered when it is whole.
-    Frame(Header),
-    /// The payload of this bulk, behind the bytes that have been delivered.
+    /// The payload of this frame, which is delivered when it is whole, and of how many bytes the sink was told.
+    Frame(Header, usize),
+    /// The payload of this bulk, or of this frame whose parts go where they belong, behind the bytes that have been delivered.
     Bulk(Header, usize),
 }
 
@@ -37,7 +42,11 @@ pub(super) struct Reader {
     large: Vec<u8>,
     /// The longest payload of a frame that is not bulk.
     pub most: usize,
+    /// The sink is told of parts of messages from this length on.
+    pub long: usize,
     state: State,
+    /// The last frame was a message of which not all went through the buffer.
+    after_long: bool,
     /// The stripes that LOST has named, as bits.
     pub heard: u16,
 }
@@ -50,7 +59,9 @@ impl Default for Reader {
             end: 0,
             large: Vec::new(),
             most: MAX_PAYLOAD,
+            long: LONG,
             state: State::Header,
+            after_long: false,
             heard: 0,
         }
     }
@@ -92,8 +103,8 @@ impl Reader {
         }
         let mut total = 0;
         loop {
-            if self.digest(sink).is_err() {
-                return (total, Some(Death::Malformed));
+            if let Err(death) = self.digest(sink) {
+                return (total, Some(death));
             }
             // No descriptor would tell of what the stream itself holds, which is less than a record.
             if total >= budget && !stream.has_input() {
@@ -108,9 +119,8 @@ impl Reader {
                 Got::Bytes(n) => {
                     total += n;
                     // A short read into the buffer alone means that nothing more is there, so another call is spared.
-                    if n < before && matches!(self.state, State::Header | State::Frame(_)) && !stream.has_input() {
-                        let end = self.digest(sink).is_err().then_some(Death::Malformed);
-                        return (total, end);
+                    if n < before && matches!(self.state, State::Header | State::Frame(..)) && !stream.has_input() {
+                        return (total, self.digest(sink).err());
                     }
                 }
                 Got::Nothing => return (total, None),
@@ -127,7 +137,8 @@ impl Reader {
     /// How many bytes one read into the buffer takes.
     fn room(&self) -> usize {
         let wanted = match &self.state {
-            State::Frame(header) => (header.len as usize).saturating_sub(self.end - self.start) + BEYOND,
+            State::Frame(header, _) => (header.len as usize).saturating_sub(self.end - self.start) + BEYOND,
+            State::Header if self.after_long => AFTER_LONG,
             _ => AT_ONCE,
         };
         wanted.min(self.buf.len() - self.end)
@@ -156,7 +167,7 @@ impl Reader {
     }
 
     /// Delivers the frames in the buffer.
-    fn digest(&mut self, sink: &mut dyn Sink) -> Result<(), base::bytes::Malformed> {
+    fn digest(&mut self, sink: &mut dyn Sink) -> Result<(), Death> {
         loop {
             let there = &self.buf[self.start..self.end];
             match &mut self.state {
@@ -164,7 +175,7 @@ impl Reader {
                     let Some((head, rest)) = there.split_first_chunk::<HEADER>() else {
                         return Ok(());
                     };
-                    let header = Header::decode(head)?;
+                    let header = Header::decode(head).map_err(|_| Death::Malformed)?;
                     self.start += HEADER;
                     match header.kind {
                         Kind::Bulk => self.state = State::Bulk(header, 0),
@@ -172,19 +183,20 @@ impl Reader {
                         _ => match rest.get(..header.len as usize).filter(|payload| payload.len() <= BUFFER) {
                             // Most frames are there as a whole.
                             Some(payload) => {
-                                sink.on_frame(&header, payload)?;
+                                sink.on_frame(&header, payload).map_err(|_| Death::Malformed)?;
                                 self.start += payload.len();
+                                self.after_long = false;
                             }
-                            None => self.state = State::Frame(header),
+                            None => self.state = State::Frame(header, 0),
                         },
                     }
                 }
-                State::Frame(header) => {
+                State::Frame(header, told) => {
                     let header = *header;
                     let len = header.len as usize;
                     if len > BUFFER {
                         if len > self.most {
-                            return Err(base::bytes::Malformed);
+                            return Err(Death::Malformed);
                         }
                         // Pages are touched only as the bytes come, so that a header alone costs no memory.
                         self.large.reserve_exact(len - self.large.len());
@@ -194,13 +206,23 @@ impl Reader {
                         if self.large.len() < len {
                             return Ok(());
                         }
-                        sink.on_frame(&header, &std::mem::take(&mut self.large))?;
+                        sink.on_frame(&header, &std::mem::take(&mut self.large)).map_err(|_| Death::Malformed)?;
                     } else {
                         let Some(payload) = there.get(..len) else {
+                            let is_due = *told == 0 || there.len() >= *told + PART;
+                            if header.kind != Kind::Msg || len < self.long || !is_due {
+                                return Ok(());
+                            }
+                            *told = there.len();
+                            if sink.on_part(&header, header.a, there, len as u64) {
+                                self.state = State::Bulk(header, there.len());
+                                (self.start, self.end) = (0, 0);
+                            }
                             return Ok(());
                         };
-                        sink.on_frame(&header, payload)?;
+                        sink.on_frame(&header, payload).map_err(|_| Death::Malformed)?;
                         self.start += len;
+                        self.after_long = false;
                     }
                     self.state = State::Header;
                 }
@@ -209,11 +231,15 @@ impl Reader {
                     if part.is_empty() {
                         return Ok(());
                     }
-                    sink.on_bulk_bytes(header, *at, part);
+                    match header.kind {
+                        Kind::Bulk => sink.on_bulk_bytes(header, *at, part),
+                        _ => copy_in(part, *at, |at, copy| sink.on_rest(header, at, copy)),
+                    }
                     self.start += part.len();
                     *at += part.len();
                     if *at == header.len as usize {
-                        self.state = State::Header;
+                        let header = *header;
+                        self.end_bulk(sink, &header)?;
                     }
                 }
             }
@@ -259,15 +285,36 @@ impl Reader {
             failed.map_or(Ok(in_place), |kind| Err(kind.into()))
         };
         // Bulk that is unwanted or too finely strided is read into the buffer, where `digest` deals with it.
-        let _ = sink.on_bulk(&header, at, &mut read);
+        let _ = match header.kind {
+            Kind::Bulk => sink.on_bulk(&header, at, &mut read),
+            _ => sink.on_rest(&header, at, &mut read),
+        };
         let Some((got, in_place)) = got else {
             return self.fill(stream);
         };
         self.end = in_buffer;
-        self.state = match at + in_place {
-            n if n == header.len as usize => State::Header,
-            n => State::Bulk(header, n),
-        };
+        self.state = State::Bulk(header, at + in_place);
+        if at + in_place == header.len as usize {
+            match self.end_bulk(sink, &header) {
+                Ok(()) => {}
+                Err(death) => return Got::End(death),
+            }
+        }
         got
+    }
+
+    /// All of a frame has gone where it belongs.
+    fn end_bulk(&mut self, sink: &mut dyn Sink, header: &Header) -> Result<(), Death> {
+        self.state = State::Header;
+        if header.kind == Kind::Bulk {
+            return Ok(());
+        }
+        self.after_long = true;
+        match sink.on_placed(header) {
+            Ok(true) => Ok(()),
+            // It comes again by another lane.
+            Ok(false) => Err(Death::Closed),
+            Err(base::bytes::Malformed) => Err(Death::Malformed),
+        }
     }
 }

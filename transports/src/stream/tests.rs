@@ -1,12 +1,13 @@
 //! Striped lanes under the cases of all lanes, and the loss of a stripe.
 
-use super::{ByteStream, StripedLane};
+use super::{ByteStream, StreamLane, StripedLane};
 use crate::conformance::memory::*;
 use crate::conformance::{Factory, Mem, lanes};
 use crate::sim::{Rng, pipe};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::time::Instant;
 use wire::frame::Kind;
-use wire::lane::{Event, Lane, Payload};
+use wire::lane::{Death, Event, Lane, Payload};
 
 lanes!(striped, Stripes(Rng::new(2)));
 
@@ -119,4 +120,57 @@ fn what_is_sent_after_a_stripe_was_lost_is_not_lost() {
     // A connection for the lost stripe that comes now is not taken.
     let (x, _) = pipe::pair(&mut rng, 64 << 10);
     assert!(b.add(1, Unnoticed(x, false)).is_err());
+}
+
+/// A lane of one stream on each side, whose sinks are told of parts of messages from 100 bytes on.
+fn with_parts(seed: u64) -> [StreamLane<pipe::PipeEnd>; 2] {
+    let (a, b) = pipe::pair(&mut Rng::new(seed), 3000);
+    [a, b].map(|end| {
+        let mut lane = StreamLane::new(end);
+        lane.set_long(100);
+        lane
+    })
+}
+
+/// Messages of which a part is here go where they belong, among others and bulk, in memory of one piece and of many.
+#[test]
+fn parts_are_brought_where_they_belong() {
+    for (block, least) in [(1 << 30, 100), (700, 100), (1 << 30, 40_000)] {
+        let [mut a, mut b] = with_parts(block as u64);
+        let (mut mem, mut seen) = (Mem::new(1 << 30), Seen::new(block));
+        seen.places = usize::MAX;
+        mem.buffers.insert(5, bytes(50_000, 5));
+        seen.mem.buffers.insert(9, vec![0; 50_000]);
+        let lengths = [1, 99, 100, 5000, 3, 40_000, 20_000, 1, 60_000];
+        for (n, len) in (1..).zip(lengths) {
+            let body = bytes(len.max(least), n);
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, n, 0, body.len()), Payload::Bytes(&body));
+            let user = Payload::User { buf: 5, offset: (n - 1) * 5000 };
+            send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Bulk, 9, (n - 1) * 5000, 5000), user);
+        }
+        until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.bulk_bytes == 45_000);
+        assert_eq!(seen.frames.len(), lengths.len());
+        for ((n, len), (header, body)) in (1..).zip(lengths).zip(&seen.frames) {
+            assert!(header.a == n && *body == bytes(len.max(least), n), "{n}: {} bytes", body.len());
+        }
+        assert_eq!(seen.mem.buffers[&9][..45_000], mem.buffers[&5][..45_000]);
+        assert!(Lane::<Mem>::death(&b).is_none());
+    }
+}
+
+/// What is not wanted where a part of it is has to come again, by another lane.
+#[test]
+fn a_part_whose_rest_is_unwanted_ends_the_lane() {
+    let [mut a, mut b] = with_parts(4);
+    let (mem, mut seen) = (Mem::new(1 << 30), Seen::new(1 << 30));
+    seen.places = 10_000;
+    let body = bytes(30_000, 1);
+    send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Msg, 1, 0, body.len()), Payload::Bytes(&body));
+    until(&mut a, &mut b, &mem, &mut seen, |a, _| !Lane::<Mem>::wants_write(a));
+    let start = Instant::now();
+    while Lane::<Mem>::death(&b).is_none() {
+        assert!(start.elapsed() < LIMIT && seen.frames.is_empty());
+        Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
+    }
+    assert!(matches!(Lane::<Mem>::death(&b), Some(Death::Closed)));
 }
