@@ -38,7 +38,7 @@ impl Engine {
         let got = match self.ahead {
             Some(a) if (a.peer, a.op) == (peer, op) => a.bytes,
             // One at a time: what another receive has got may not be forgotten.
-            Some(a) if a.peer != peer && (a.op == NOW.0 || self.ops.posted(a.op).is_some()) => return false,
+            Some(a) if a.peer != peer && (a.op == NOW.0 || self.is_posted(a.op)) => return false,
             _ => 0,
         };
         let Some(more) = data.get(got as usize..) else { return false };
@@ -52,8 +52,7 @@ impl Engine {
     /// any more.
     pub fn rest_wanted(&self, peer: PeerId, offset: u64, len: u64) -> Option<OpId> {
         let a = self.ahead.filter(|a| a.peer == peer && a.bytes == offset && len <= a.size - offset)?;
-        let is_posted = matches!(self.ops.get(a.op)?.state, State::Posted { .. });
-        is_posted.then_some(OpId(a.op))
+        self.is_posted(a.op).then_some(OpId(a.op))
     }
 
     /// So many bytes more have been written there.
@@ -63,28 +62,41 @@ impl Engine {
         }
     }
 
-    /// Whether all of this peer's next message is in the buffer of its receive.
-    pub fn has_all_of(&self, peer: PeerId) -> bool {
-        self.ahead.is_some_and(|a| self.rest_wanted(peer, a.size, 0).is_some())
+    /// All that was wanted of this peer's message has come so. It is received, unless its receive has ended before it was whole: then this
+    /// returns false, and the message is to come again.
+    pub fn on_placed<M: Memory>(&mut self, mem: &mut M, peer: PeerId) -> Result<bool, Malformed> {
+        if self.peers[peer.0 as usize].gone.is_some() {
+            return Ok(true);
+        }
+        let Some(a) = self.ahead.take_if(|a| a.peer == peer) else { return Ok(false) };
+        let is_there = a.bytes == a.size && self.is_posted(a.op);
+        if is_there && self.tracking.is_none() {
+            let matched = self.arrived(peer, &a.head, a.size)?;
+            debug_assert!(matched.is_some_and(|(op, _)| op == a.op), "no other receive can get it");
+            self.end(a.op, Outcome::Received(Envelope { source: a.head.source, tag: a.head.tag, size: a.size }));
+            self.free_credit(peer, a.size);
+            return Ok(true);
+        }
+        if !is_there && self.context_of(peer, a.head.context).is_some() {
+            return Ok(false);
+        }
+        // What is logged is the whole; and of an inter-communicator that is closed nothing is kept but the credit.
+        let mut data = Vec::new();
+        if is_there {
+            mem.read(a.op, 0, a.size as usize, &mut data);
+        } else {
+            data.resize(a.size as usize, 0);
+        }
+        self.on_eager(mem, peer, Eager { notify: false, head: a.head, data: &data })?;
+        if self.is_limited() {
+            self.match_all_held(mem);
+        }
+        Ok(true)
     }
 
-    /// It is, and the message is received.
-    pub fn on_placed<M: Memory>(&mut self, mem: &mut M, peer: PeerId) -> Result<(), Malformed> {
-        let a = self.ahead.filter(|a| a.peer == peer).ok_or(Malformed)?;
-        if self.tracking.is_some() {
-            // What is logged is the whole.
-            let mut data = Vec::new();
-            mem.read(a.op, 0, a.size as usize, &mut data);
-            return self.on_eager(mem, peer, Eager { notify: false, head: a.head, data: &data });
-        }
-        let matched = self.arrived(peer, &a.head, a.size)?;
-        self.ahead = None;
-        if matched.is_none_or(|(op, _)| op != a.op) {
-            return Err(Malformed);
-        }
-        self.end(a.op, Outcome::Received(Envelope { source: a.head.source, tag: a.head.tag, size: a.size }));
-        self.free_credit(peer, a.size);
-        Ok(())
+    /// Whether a receive waits for its message, also if nobody will ask for its outcome.
+    fn is_posted(&self, op: u64) -> bool {
+        self.ops.get(op).is_some_and(|op| matches!(op.state, State::Posted { .. }))
     }
 
     /// Whether a receive that is still posted has a part of its message.

@@ -349,7 +349,7 @@ impl Engine {
 
     /// The open inter-communicator with this id: mostly the one of the peer's last message.
     #[inline]
-    fn context_of(&mut self, peer: PeerId, name: ContextId) -> Option<&mut Context> {
+    pub(crate) fn context_of(&mut self, peer: PeerId, name: ContextId) -> Option<&mut Context> {
         let p = &self.peers[peer.0 as usize];
         let latest = p.latest.0 as usize;
         match self.contexts.get(latest) {

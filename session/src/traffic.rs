@@ -19,6 +19,8 @@ use wire::lane::{Body, Event, Lane, Payload, Sent, Sink};
 pub(crate) const BUDGET: usize = 1 << 20;
 /// The most pieces of user memory in one read.
 const PIECES: usize = 256;
+/// A buffer of no more pieces is filled by the kernel with what is left of an eager message.
+const FEW_PIECES: usize = 4;
 /// A longer message is handed to the lane where the program has it: some lanes write it from there.
 const AHEAD: usize = 4 << 10;
 /// So many bytes of data lie in a cache line together with their head, where a lane over shared memory writes one.
@@ -585,7 +587,17 @@ impl<M: Memory> Sink for Upward<'_, M> {
 
     #[inline(never)]
     fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) -> bool {
-        self.path.is_next(header, sequence) && self.engine.on_part(self.mem, self.peer, part, total)
+        if !self.path.is_due(header, sequence) || !self.engine.on_part(self.mem, self.peer, part, total) {
+            return false;
+        }
+        // Many small pieces are written sooner from a message that is here as a whole.
+        let (offset, end) =
+            (part.len().saturating_sub(EagerHead::BYTES), (total as usize).saturating_sub(EagerHead::BYTES));
+        let len = end.saturating_sub(offset);
+        self.engine.rest_wanted(self.peer, offset as u64, len as u64).is_some_and(|op| {
+            let covered = |pieces: &mut [IoSliceMut<'_>]| pieces.iter().map(|p| p.len()).sum::<usize>();
+            self.mem.with_slices_mut(op.0, offset as u64, len, FEW_PIECES, |pieces| covered(pieces)) == len
+        })
     }
 
     fn on_rest(
@@ -595,7 +607,7 @@ impl<M: Memory> Sink for Upward<'_, M> {
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>> {
         let (offset, len) = (at.checked_sub(EagerHead::BYTES)? as u64, header.len as usize - at);
-        if !self.path.is_next(header, header.a) {
+        if !self.path.is_due(header, header.a) {
             return None;
         }
         let op = self.engine.rest_wanted(self.peer, offset, len as u64)?;
@@ -609,10 +621,13 @@ impl<M: Memory> Sink for Upward<'_, M> {
     fn on_placed(&mut self, header: &Header) -> Result<bool, Malformed> {
         let (engine, mem, peer) = (&mut *self.engine, &mut *self.mem, self.peer);
         self.words.other = true;
-        let mut is_there = true;
-        let seen = self.path.on_placed(header, || {
-            is_there = engine.has_all_of(peer);
-            if is_there { engine.on_placed(mem, peer) } else { Err(Malformed) }
+        let (mut is_first, mut is_there) = (true, true);
+        let seen = self.path.on_placed(header, |body| {
+            if !std::mem::take(&mut is_first) {
+                return engine.on_message(mem, peer, body);
+            }
+            is_there = engine.on_placed(mem, peer)?;
+            if is_there { Ok(()) } else { Err(Malformed) }
         });
         if is_there { seen.map(|_| true) } else { Ok(false) }
     }

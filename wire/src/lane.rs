@@ -88,6 +88,8 @@ pub enum Death {
     Closed,
     /// The other side broke the protocol.
     Malformed,
+    /// A message was not wanted any more where a part of it had gone, and is to come again by another lane: see [`Sink::on_placed`].
+    Unplaced,
     /// Another error, mostly that nothing was acknowledged in time.
     Io(io::Error),
 }
@@ -109,6 +111,7 @@ impl fmt::Display for Death {
         match self {
             Death::Closed => f.write_str("closed by the other side"),
             Death::Malformed => f.write_str("malformed input"),
+            Death::Unplaced => f.write_str("a message is to come again whose receive ended in the middle of it"),
             Death::Io(e) => write!(f, "{e}"),
         }
     }

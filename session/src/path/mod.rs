@@ -638,8 +638,8 @@ impl Path {
     }
 
     /// Whether a MSG with this sequence is the next that is delivered.
-    pub(crate) fn is_next(&self, header: &Header, sequence: u64) -> bool {
-        self.accepts(header) && self.inc.is_next(sequence)
+    pub(crate) fn is_due(&self, header: &Header, sequence: u64) -> bool {
+        self.accepts(header) && self.inc.is_due(sequence)
     }
 
     /// Takes in a frame (for BULK: its header). First-class bodies go to `deliver`, in order, once each.
@@ -707,13 +707,13 @@ impl Path {
         Ok(Seen::Taken)
     }
 
-    /// As [`Path::on_frame`], for a MSG whose payload is where it belongs.
+    /// As [`Path::on_frame`], for a MSG whose payload is where it belongs: if it is delivered, then first, and as if it were empty.
     pub(crate) fn on_placed(
         &mut self,
         header: &Header,
-        mut deliver: impl FnMut() -> Result<(), Malformed>,
+        deliver: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<Seen, Malformed> {
-        let seen = self.on_frame(header, &[], |_| deliver())?;
+        let seen = self.on_frame(header, &[], deliver)?;
         self.inc.count(header.len as usize);
         Ok(seen)
     }

@@ -50,6 +50,11 @@ impl RxHalf {
         sequence == self.received + 1 && self.held.is_empty()
     }
 
+    /// Whether this is the next body.
+    pub fn is_due(&self, sequence: u64) -> bool {
+        sequence == self.received + 1
+    }
+
     /// Takes in a body: delivers it, or holds it until its turn. Without room, one of a lossy lane is dropped, since it
     /// comes again; otherwise that is an error. `owed`: the other side keeps it until it is acknowledged.
     pub fn take(

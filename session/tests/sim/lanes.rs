@@ -8,6 +8,7 @@ use transports::stream::StreamLane;
 use wire::frame::Header;
 use wire::lane::{Caps, Death, Event, Fill, InKernel, Lane, Payload, Sent, Sink, Unread};
 
+#[expect(clippy::large_enum_variant, reason = "a test has few lanes")]
 pub enum SimLane {
     Stream(StreamLane<pipe::PipeEnd>),
     Datagram(DatagramLane),

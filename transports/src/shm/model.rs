@@ -15,6 +15,8 @@ use loom::thread;
 /// The word by which the receiver of a lane says that it polls.
 const DIRECT: usize = 8;
 
+/// Slots begin with a line, as in a lane's memory.
+const SLOTS_AT: usize = 64;
 /// A body that is longer than its slot.
 const LONG: usize = SLOT;
 /// The bytes of the payload ring: one long body, with what is before it.
@@ -27,13 +29,13 @@ fn plan(slots: u64) -> Plan {
 
 fn in_parts_of(bytes: usize, slots: u64) -> Plan {
     let parts = InParts { bytes, least: 3, most: 4 * bytes };
-    let rings_at = 16 + SLOT * slots as usize;
+    let rings_at = SLOTS_AT + SLOT * slots as usize;
     Plan {
         index: 0,
         // Beside one direction alone there are none.
         returned: DIRECT,
         returns: DIRECT,
-        slots_at: 16,
+        slots_at: SLOTS_AT,
         slots,
         rings_at,
         data_at: rings_at,
@@ -45,7 +47,7 @@ fn in_parts_of(bytes: usize, slots: u64) -> Plan {
 }
 
 fn new_lane(slots: u64, fences: bool) -> Arc<Modelled> {
-    Modelled::new(16 + SLOT * slots as usize + ROOM, fences)
+    Modelled::new(SLOTS_AT + SLOT * slots as usize + ROOM, fences)
 }
 
 fn push(producer: &mut Producer, lane: &Modelled, i: u8, len: usize) -> bool {
@@ -176,14 +178,14 @@ impl End {
     /// Both ends of a lane with so many slots, and with so much room for bodies, in each direction.
     fn pair(slots: u64, room: usize) -> [End; 2] {
         let bytes = SLOT * slots as usize;
-        let lane = Modelled::new(32 + 2 * (bytes + room), true);
+        let lane = Modelled::new(SLOTS_AT + 2 * (bytes + room), true);
         let plan = |direction: usize| Plan {
             index: 16 * direction,
             returned: 8 + 16 * direction,
             returns: 8 + 16 * (1 - direction),
-            slots_at: 32 + bytes * direction,
-            rings_at: 32 + 2 * bytes,
-            data_at: 32 + 2 * bytes + room * direction,
+            slots_at: SLOTS_AT + bytes * direction,
+            rings_at: SLOTS_AT + 2 * bytes,
+            data_at: SLOTS_AT + 2 * bytes + room * direction,
             data: room,
             low: room,
             ..plan(slots)

@@ -45,7 +45,7 @@ pub(super) struct Reader {
     /// The sink is told of parts of messages from this length on.
     pub long: usize,
     state: State,
-    /// The last frame was a message of which not all went through the buffer.
+    /// The last frame but for bulk was a message of which not all went through the buffer.
     after_long: bool,
     /// The stripes that LOST has named, as bits.
     pub heard: u16,
@@ -312,8 +312,7 @@ impl Reader {
         self.after_long = true;
         match sink.on_placed(header) {
             Ok(true) => Ok(()),
-            // It comes again by another lane.
-            Ok(false) => Err(Death::Closed),
+            Ok(false) => Err(Death::Unplaced),
             Err(base::bytes::Malformed) => Err(Death::Malformed),
         }
     }

@@ -149,7 +149,7 @@ fn parts_are_brought_where_they_belong() {
             send(&mut a, &mut b, &mem, &mut seen, &header(Kind::Bulk, 9, (n - 1) * 5000, 5000), user);
         }
         until(&mut a, &mut b, &mem, &mut seen, |_, seen| seen.bulk_bytes == 45_000);
-        assert_eq!(seen.frames.len(), lengths.len());
+        assert!(seen.frames.len() == lengths.len() && seen.places < usize::MAX);
         for ((n, len), (header, body)) in (1..).zip(lengths).zip(&seen.frames) {
             assert!(header.a == n && *body == bytes(len.max(least), n), "{n}: {} bytes", body.len());
         }
@@ -169,8 +169,8 @@ fn a_part_whose_rest_is_unwanted_ends_the_lane() {
     until(&mut a, &mut b, &mem, &mut seen, |a, _| !Lane::<Mem>::wants_write(a));
     let start = Instant::now();
     while Lane::<Mem>::death(&b).is_none() {
-        assert!(start.elapsed() < LIMIT && seen.frames.is_empty());
+        assert!(start.elapsed() < LIMIT);
         Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
     }
-    assert!(matches!(Lane::<Mem>::death(&b), Some(Death::Closed)));
+    assert!(matches!(Lane::<Mem>::death(&b), Some(Death::Unplaced)) && seen.frames.is_empty());
 }

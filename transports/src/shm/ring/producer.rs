@@ -194,7 +194,7 @@ impl Producer {
         // SAFETY: the consumer's index has passed the last frame that had this slot or this piece of the payload ring, or the piece is
         // kept or has come back; and it learns of the new one by the word that is written below.
         unsafe {
-            if is_msg(frame.tag) && fields == 0 && len > UNIT - WORD {
+            if is_msg(frame.tag) && at % UNIT == LEAD {
                 if at < self.plan.rings_at && len > HEAD + UNIT {
                     write_in_lines(view, at, len, body);
                 } else {
