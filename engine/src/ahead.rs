@@ -14,13 +14,13 @@ use base::bytes::Malformed;
 
 impl Engine {
     /// A first part of the body of this peer's next message came. The whole, of `total` bytes, comes by [`Engine::on_message`].
-    /// Or, where this returns true, the rest may come by [`Engine::on_rest`].
-    pub fn on_part<M: Memory>(&mut self, mem: &mut M, peer: PeerId, part: &[u8], total: u64) -> bool {
-        let Some((head, data)) = Eager::decode_plain(part) else { return false };
-        let Some(p) = self.peers.get(peer.0 as usize) else { return false };
-        let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return false };
+    /// Or the rest comes by [`Engine::on_rest`], where [`Engine::rest_wanted`] says so.
+    pub fn on_part<M: Memory>(&mut self, mem: &mut M, peer: PeerId, part: &[u8], total: u64) {
+        let Some((head, data)) = Eager::decode_plain(part) else { return };
+        let Some(p) = self.peers.get(peer.0 as usize) else { return };
+        let Some(Some(context)) = self.contexts.get(p.latest.0 as usize) else { return };
         if !context.is_meant((peer, p), head.context, head.source) || self.tracking.is_some() {
-            return false;
+            return;
         }
         let found = match context.posted.first_of_few(head.source, head.tag) {
             Some(receive) => Some((receive.op, receive.source, receive.capacity)),
@@ -31,25 +31,24 @@ impl Engine {
             None => None,
         };
         let size = total.saturating_sub((part.len() - data.len()) as u64);
-        let Some((op, Source::Rank(_), capacity)) = found else { return false };
+        let Some((op, Source::Rank(_), capacity)) = found else { return };
         if size > capacity.min(self.cfg.most_eager()) || data.len() as u64 > size {
-            return false;
+            return;
         }
         let got = match self.ahead {
             Some(a) if (a.peer, a.op) == (peer, op) => a.bytes,
             // One at a time: what another receive has got may not be forgotten.
-            Some(a) if a.peer != peer && (a.op == NOW.0 || self.is_posted(a.op)) => return false,
+            Some(a) if a.peer != peer && (a.op == NOW.0 || self.is_posted(a.op)) => return,
             _ => 0,
         };
-        let Some(more) = data.get(got as usize..) else { return false };
-        mem.write(op, got, more);
-        self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64, head, size });
-        // One without an operation may end at any look, before the rest is there.
-        op != NOW.0
+        if let Some(more) = data.get(got as usize..) {
+            mem.write(op, got, more);
+            self.ahead = Some(Ahead { peer, op, bytes: data.len() as u64, head, size });
+        }
     }
 
-    /// Where the bytes from `offset` on of this peer's message belong, whose first ones [`Engine::on_part`] has taken. `None`: they are not wanted there
-    /// any more.
+    /// Where the bytes from `offset` on of this peer's message belong, whose first ones [`Engine::on_part`] has taken. `None`: they are not wanted there,
+    /// or not any more. A receive without an operation may end at any look, before they are there.
     pub fn rest_wanted(&self, peer: PeerId, offset: u64, len: u64) -> Option<OpId> {
         let a = self.ahead.filter(|a| a.peer == peer && a.bytes == offset && len <= a.size - offset)?;
         self.is_posted(a.op).then_some(OpId(a.op))

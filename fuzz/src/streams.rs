@@ -169,12 +169,15 @@ impl Sink for Delivered {
         Some(done)
     }
 
-    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) -> bool {
+    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) {
         assert!(header.kind == Kind::Msg && header.a == sequence && (part.len() as u64) < total);
-        self.placed.as_mut().is_some_and(|placed| {
+        if let Some(placed) = &mut self.placed {
             *placed = part.to_vec();
-            true
-        })
+        }
+    }
+
+    fn wants_rest(&mut self, _: &Header, _: usize) -> bool {
+        self.placed.is_some()
     }
 
     fn on_rest(

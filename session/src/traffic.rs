@@ -563,6 +563,14 @@ impl<'a, M> Upward<'a, M> {
     fn new(engine: &'a mut Engine, mem: &'a mut M, path: &'a mut Path, peer: PeerId) -> Upward<'a, M> {
         Upward { engine, mem, path, peer, words: Words::default(), stops: false }
     }
+
+    /// Where the payload of a MSG belongs from `at` on: the buffer, the offset there, and how many bytes; `None` if it is not wanted there.
+    fn rest_of(&self, header: &Header, at: usize) -> Option<(OpId, u64, usize)> {
+        let (offset, len) = (at.checked_sub(EagerHead::BYTES)? as u64, header.len as usize - at);
+        let op =
+            self.path.is_due(header, header.a).then(|| self.engine.rest_wanted(self.peer, offset, len as u64))??;
+        Some((op, offset, len))
+    }
 }
 
 impl<M: Memory> Sink for Upward<'_, M> {
@@ -586,17 +594,17 @@ impl<M: Memory> Sink for Upward<'_, M> {
     }
 
     #[inline(never)]
-    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) -> bool {
-        if !self.path.is_due(header, sequence) || !self.engine.on_part(self.mem, self.peer, part, total) {
-            return false;
+    fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) {
+        if self.path.is_due(header, sequence) {
+            self.engine.on_part(self.mem, self.peer, part, total);
         }
+    }
+
+    fn wants_rest(&mut self, header: &Header, at: usize) -> bool {
         // Many small pieces are written sooner from a message that is here as a whole.
-        let (offset, end) =
-            (part.len().saturating_sub(EagerHead::BYTES), (total as usize).saturating_sub(EagerHead::BYTES));
-        let len = end.saturating_sub(offset);
-        self.engine.rest_wanted(self.peer, offset as u64, len as u64).is_some_and(|op| {
-            let covered = |pieces: &mut [IoSliceMut<'_>]| pieces.iter().map(|p| p.len()).sum::<usize>();
-            self.mem.with_slices_mut(op.0, offset as u64, len, FEW_PIECES, |pieces| covered(pieces)) == len
+        let covered = |pieces: &mut [IoSliceMut<'_>]| pieces.iter().map(|p| p.len()).sum::<usize>();
+        self.rest_of(header, at).is_some_and(|(op, offset, len)| {
+            self.mem.with_slices_mut(op.0, offset, len, FEW_PIECES, |pieces| covered(pieces)) == len
         })
     }
 
@@ -606,11 +614,7 @@ impl<M: Memory> Sink for Upward<'_, M> {
         at: usize,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>> {
-        let (offset, len) = (at.checked_sub(EagerHead::BYTES)? as u64, header.len as usize - at);
-        if !self.path.is_due(header, header.a) {
-            return None;
-        }
-        let op = self.engine.rest_wanted(self.peer, offset, len as u64)?;
+        let (op, offset, len) = self.rest_of(header, at)?;
         let done = self.mem.with_slices_mut(op.0, offset, len, PIECES, |pieces| read(pieces));
         if let Ok(n @ 1..) = done {
             self.engine.on_rest(self.peer, n as u64);

@@ -157,9 +157,12 @@ pub trait Sink {
     }
 
     /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
-    /// several times, with more bytes each time, or never. Of the header the processes and the generation count. Returns whether this part is
-    /// where it belongs, and the rest may be brought there by [`Sink::on_rest`]; the lane may also hand in the whole as if there had been no part.
-    fn on_part(&mut self, _header: &Header, _sequence: u64, _part: &[u8], _total: u64) -> bool {
+    /// several times, with more bytes each time, or never. Of the header the processes and the generation count.
+    fn on_part(&mut self, _header: &Header, _sequence: u64, _part: &[u8], _total: u64) {}
+
+    /// Whether the first `at` bytes of such a payload are where they belong, and the rest may be brought there by [`Sink::on_rest`]. The lane may also
+    /// hand in the whole as if there had been no part.
+    fn wants_rest(&mut self, _header: &Header, _at: usize) -> bool {
         false
     }
 

@@ -169,7 +169,8 @@ fn parts_of_two_peers() {
     // Now it is another one's turn.
     let next = recv(&mut b, 1);
     let part = |b: &mut Side, n: usize| {
-        b.engine.on_part(&mut b.mem, peers[n], &bodies[n][..bodies[n].len() - 3], bodies[n].len() as u64)
+        b.engine.on_part(&mut b.mem, peers[n], &bodies[n][..bodies[n].len() - 3], bodies[n].len() as u64);
+        b.engine.rest_wanted(peers[n], 13, 3).is_some()
     };
     assert!(part(&mut b, 1));
     assert_eq!(b.written(next), 13);
@@ -200,7 +201,8 @@ impl Side {
     }
 
     fn takes_part(&mut self, body: &[u8], missing: usize) -> bool {
-        self.engine.on_part(&mut self.mem, self.peer, &body[..body.len() - missing], body.len() as u64)
+        self.part(body, missing);
+        self.engine.rest_wanted(self.peer, 16 - missing as u64, missing as u64).is_some()
     }
 }
 

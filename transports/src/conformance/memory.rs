@@ -94,9 +94,11 @@ impl Sink for Seen {
         self.bulk_bytes += done.as_ref().copied().unwrap_or(0);
         Some(done)
     }
-    fn on_part(&mut self, _: &Header, _: u64, part: &[u8], total: u64) -> bool {
+    fn on_part(&mut self, _: &Header, _: u64, part: &[u8], total: u64) {
         assert!((part.len() as u64) < total);
         self.placed = part.to_vec();
+    }
+    fn wants_rest(&mut self, _: &Header, _: usize) -> bool {
         self.places > 0
     }
     fn on_rest(

@@ -214,7 +214,8 @@ impl Reader {
                                 return Ok(());
                             }
                             *told = there.len();
-                            if sink.on_part(&header, header.a, there, len as u64) {
+                            sink.on_part(&header, header.a, there, len as u64);
+                            if sink.wants_rest(&header, there.len()) {
                                 self.state = State::Bulk(header, there.len());
                                 (self.start, self.end) = (0, 0);
                             }
