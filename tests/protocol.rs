@@ -70,7 +70,7 @@ fn numbered(text: &str) -> Vec<&str> {
 }
 
 /// Lines of the source, and what docs/protocol.md says of the number there.
-const SAID: [(&str, &str, &str); 25] = [
+const SAID: [(&str, &str, &str); 27] = [
     ("session/src/path/rx.rs", "ACK_FRAMES: u32 = 64;", "after 64 frames or"),
     ("session/src/path/rx.rs", "ACK_BYTES: usize = 256 * 1024;", "frames or 256 KiB without one"),
     (
@@ -91,6 +91,8 @@ const SAID: [(&str, &str, &str); 25] = [
     ),
     ("transports/src/tcp/lane.rs", "{ 256 << 10 }", "256 KiB if a message has come from the peer"),
     ("wire/src/lane.rs", "eager: 128 << 10, ", "128 KiB while the pair uses a byte stream, and one of at most"),
+    ("engine/src/types.rs", "128 << 10", "128 KiB of a longer message on a byte stream"),
+    ("engine/src/state.rs", "PAUSE: u8 = 8;", "eight messages go without"),
     ("engine/src/types.rs", "extra_envelopes: 256,", "gives 256 more envelopes"),
     ("session/src/lanes.rs", "MAX_NONSENSE: u8 = 3;", "nonsense on three lanes one after the other"),
     (

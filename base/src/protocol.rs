@@ -139,13 +139,13 @@ pub mod hello {
     /// The first bytes of HELLO and HELLO-ACK.
     pub const MAGIC: [u8; 8] = *b"MPICONN1";
     /// The version of the protocol. The answer to a HELLO of another version is [`OTHER_VERSION`].
-    pub const VERSION: u16 = 11;
+    pub const VERSION: u16 = 12;
 
     layout! {
         /// The head of a HELLO.
         said, 84, "nothing more";
         0 MAGIC "8 bytes" "magic, `MPICONN1`";
-        8 VERSION "u16" "version, 11";
+        8 VERSION "u16" "version, 12";
         10 MOVES "u16" "0, or why the pair moves to this lane from one that lives";
         12 LEAVES "u16" "generation of the lane that the pair leaves; 0 if it moves from none";
         14 RESERVED "u16" "reserved, 0";
@@ -199,6 +199,8 @@ pub mod frame {
     pub const AWAY: u64 = 1 << 16;
     /// `a` of the SWITCH that answers it.
     pub const HEARD: u64 = AWAY + 1;
+    /// In `a` of a BULK: the operation is the sender's.
+    pub const OF_SENDER: u64 = 1 << 63;
     /// The most connections of one lane. Their numbers are below this.
     pub const MAX_STRIPES: u16 = 16;
 
@@ -228,7 +230,7 @@ pub mod frame {
         KINDS: u8, ["kind", "name", "a", "b", "what follows"];
         1 MSG "sequence, from 1" "acknowledged up to" "one message (first class)";
         2 ACK "0" "acknowledged up to" "nothing";
-        3 BULK "receiver's operation" "offset" "data (second class)";
+        3 BULK "receiver's operation; with the highest bit (OF_SENDER), the sender's" "offset" "data (second class)";
         4 SWITCH "generation of the next lane, or of this one; 65,536; 65,537" "0" "nothing: the last frame on this lane; with this lane's own generation, the end of a move";
         6 LOST "number of a further connection" "0" "nothing; of TCP lanes alone, see there";
         7 PING "number of the question, from 1" "acknowledged up to" "nothing";
@@ -454,7 +456,7 @@ pub mod message {
         /// First byte of a message.
         TYPES: u8, ["type", "name", "fields after the type byte", "meaning"];
         1 EAGER "as below, then the note, if there is one, then the data" "a whole small message";
-        2 RTS "as below, then size u64, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece, or the address alone (IN_ONE)" "a message that waits at the sender";
+        2 RTS "as below, then size u64, then begun u64, if BEGUN says so, then the note, if there is one, then, if the sender likes, where the data lies: address u64 and length u64 of each piece, or the address alone (IN_ONE)" "a message that waits at the sender";
         3 CTS "operation u64 (sender's), operation u64 (receiver's), offset u64, length u64" "send me this range";
         4 DONE "operation u64 (sender's), sizes u8" "matched, and all that was wanted is here; of which sizes reading is sooner";
         5 CREDIT "envelopes u64, bytes u64" "you may have sent so much, in all, since the path began";
@@ -485,6 +487,7 @@ pub mod message {
         2 NOTED "there is a note: its length u16, 1 to 512, and as many bytes";
         4 MAY_BUFFER "of an RTS alone, of 16 to 256 KiB and with pieces: it could have gone eager, and its data may be read before its receive";
         8 IN_ONE "of an RTS alone: its data lies in one piece, of which the address follows and no length; a list of one piece is malformed";
+        16 BEGUN "of an RTS alone, without pieces: so many first bytes of its data, less than all, follow at once as BULK with OF_SENDER";
     }
 
     /// Notes: the types of a message's data, which `MPI_CONNECT_CHECK=types` compares.

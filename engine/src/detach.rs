@@ -63,7 +63,7 @@ impl Engine {
 pub fn without_addresses(body: &[u8]) -> Option<Vec<u8>> {
     match Message::decode(body) {
         Ok(Message::Rts { head, size, note, pieces, .. }) if pieces.iter().next().is_some() => {
-            Some(Message::Rts { head, size, note, pieces: Pieces::default(), may_buffer: false }.encode())
+            Some(Message::Rts { head, size, begun: 0, note, pieces: Pieces::default(), may_buffer: false }.encode())
         }
         Ok(Message::Rtr { sender_op, receiver_op, offset, len, pieces }) if pieces.iter().next().is_some() => {
             Some(Message::Rtr { sender_op, receiver_op, offset, len, pieces: Pieces::default() }.encode())

@@ -6,7 +6,7 @@
 //! other processes never makes the engine panic: it is [`Malformed`], and takes no more memory than credit allows.
 //!
 //! `types` has the types of the interface. `state` has the data, with `arrived` for messages and `parts` for
-//! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `now` (receives without an operation), `buffer`
+//! partitioned sends. `send` with `announce`, `ready` (partitioned sends), `receive`, `beginning` (data that is sent before it is asked for), `now` (receives without an operation), `buffer`
 //! (messages that are read before their receives), `put` (data that the sender writes to the receiver's memory) and `loss` have what happens to them, `detach` and `cut` what is written of them.
 
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@
 mod ahead;
 mod announce;
 mod arrived;
+mod beginning;
 mod buffer;
 mod context;
 mod credit;
@@ -516,8 +517,8 @@ impl Engine {
         match message {
             Message::Eager(_) => Err(Malformed),
             Message::NotedEager { note, eager } => self.on_noted(mem, peer, note, eager),
-            Message::Rts { head, size, note, pieces, may_buffer } => {
-                self.on_rts(peer, &head, size, (note, pieces, may_buffer))
+            Message::Rts { head, size, begun, note, pieces, may_buffer } => {
+                self.on_rts(peer, &head, (size, begun), (note, pieces, may_buffer))
             }
             Message::Rtr { sender_op, receiver_op, offset, len, pieces } => {
                 self.on_rtr(peer, (sender_op, receiver_op), (offset, len), pieces)

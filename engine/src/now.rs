@@ -104,12 +104,18 @@ impl Engine {
     /// Begins a receive of up to `capacity` packed bytes into the buffer that the memory knows as [`NOW`]. The caller hands in what
     /// lanes bring until [`Engine::is_over_now`], or as long as it likes, and then calls [`Engine::end_now`]. It does
     /// nothing else with the engine meanwhile. False: nothing has changed. A message waits, which [`Engine::take_waiting`],
-    /// [`Engine::take_read`] or [`Engine::recv`] receives, or only the last can receive.
+    /// [`Engine::take_read`] or [`Engine::recv`] receives, or only the last can receive; or the data of a long message may come right behind its RTS.
     #[inline]
     pub fn recv_now(&mut self, ctx: Ctx, source: Source, tag: Tag, capacity: u64) -> bool {
         debug_assert!(self.now.is_none());
         let Some(Some(context)) = self.contexts.get_mut(ctx.0 as usize) else { return false };
         if self.tracking.is_some() || self.troubled || self.at_end > 0 {
+            return false;
+        }
+        if let Source::Rank(rank) = source
+            && capacity > self.cfg.beginning
+            && context.members.get(rank).is_some_and(|peer| self.peers[peer.0 as usize].beginning.is_of_use)
+        {
             return false;
         }
         if !context.unexpected.is_empty() && context.unexpected.find_place(source, tag).is_some() {

@@ -1,6 +1,6 @@
 //! The table of operations, in which the number of an operation contains its slot. Used by the engine only.
 //!
-//! Invariant: a number is given out once in 2^36 operations. Before and after the life of its operation, it leads to
+//! Invariant: a number is given out once in 2^35 operations. Before and after the life of its operation, it leads to
 //! none.
 
 use crate::state::{Op, State};
@@ -48,7 +48,7 @@ impl Ops {
             Some(slot) => slot as usize,
             None => self.one_more(),
         };
-        self.last = (self.last + 1) & (u64::MAX >> OpId::SLOT_BITS);
+        self.last = (self.last + 1) & OpId::LAST;
         // Never 0, so that no operation has the number 0.
         self.last = self.last.max(1);
         let id = self.last << OpId::SLOT_BITS | slot as u64;
@@ -73,7 +73,7 @@ impl Ops {
             0 => listed[at] && matches!(slot.op.state, State::Reserved) && !slot.op.forgotten && slot.op.more.is_none(),
             id => !listed[at] && OpId(id).slot() == at && id >> OpId::SLOT_BITS > 0,
         };
-        let last = self.last <= u64::MAX >> OpId::SLOT_BITS;
+        let last = self.last <= OpId::LAST;
         last && once && self.slots.len() <= OpId::SLOTS && self.slots.iter().enumerate().all(fits)
     }
 

@@ -246,7 +246,7 @@ impl Engine {
         &mut self,
         peer: PeerId,
         head: &Head,
-        size: u64,
+        (size, begun): (u64, u64),
         (note, pieces, may_buffer): (&[u8], Pieces<'_>, bool),
     ) -> Result<(), Malformed> {
         let matched = self.arrived(peer, head, 0)?;
@@ -264,7 +264,7 @@ impl Engine {
             Some(receive) => {
                 self.noted(peer, receive.0, note);
                 let ctx = self.peers[peer.0 as usize].latest;
-                self.take_announced(ctx, &Match::new(receive, peer, head), size, pieces.iter(), false);
+                self.take_announced(ctx, &Match::new(receive, peer, head), (size, begun), pieces.iter(), false);
             }
             None => {
                 self.to_buffer |= may_buffer;
@@ -447,7 +447,7 @@ impl Engine {
             }
             Body::Rts { size, pieces, .. } => {
                 let is_late = self.is_late(peer, sender_op);
-                self.take_announced(ctx, &met, size, pieces.pieces().iter().copied(), is_late);
+                self.take_announced(ctx, &met, (size, 0), pieces.pieces().iter().copied(), is_late);
             }
             body @ Body::Noted(_) => {
                 self.deliver_noted(
@@ -502,12 +502,12 @@ impl Engine {
         !std::mem::take(&mut self.missed_now) && self.peers[peer.0 as usize].prompt != Some(op)
     }
 
-    /// Receives a message whose RTS is here: reads its data, or asks for it.
+    /// Receives a message whose RTS is here: reads its data, or asks for it, but for its first `begun` bytes, which come unasked.
     fn take_announced(
         &mut self,
         ctx: Ctx,
         met: &Match,
-        size: u64,
+        (size, begun): (u64, u64),
         pieces: impl Iterator<Item = (u64, u64)>,
         is_late: bool,
     ) {
@@ -527,15 +527,19 @@ impl Engine {
         let Match { op: id, peer, sender_op, .. } = *met;
         let pieces = if self.peers[peer.0 as usize].pull { first_bytes(pieces, want) } else { Vec::new() };
         let reads = (!pieces.is_empty()).then_some(ctx);
+        // A receive that has room for no more than the beginning is one of few, and asks for it.
+        let is_begun = begun > 0 && begun < want && self.take_beginning(peer, sender_op, id);
+        let begun = if is_begun { begun } else { 0 };
         let op = self.ops.get_mut(id).expect("a receive is an operation");
         let got = Intervals::default();
         let whole = size;
-        let pulling = Pulling { peer, reads, sender_op, got, envelope, whole, is_read: false, is_late, put: None };
+        let pulling =
+            Pulling { peer, reads, sender_op, got, envelope, whole, is_read: false, is_late, begun, put: None };
         op.state = State::Pulling(Box::new(pulling));
         if reads.is_some() {
             self.out.push_back(Output::Get { peer, sender_op, op: OpId(id), pieces, size: want });
         } else {
-            self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: 0, len: want });
+            self.say(peer, &Message::Cts { sender_op, receiver_op: id, offset: begun, len: want - begun });
         }
     }
 
@@ -592,6 +596,8 @@ impl Engine {
         }
         if whole || pulling.is_whole() {
             self.end_pulling(receiver_op);
+        } else if pulling.has_no_beginning() {
+            self.ask_for_rest(OpId(receiver_op));
         }
     }
 
@@ -693,9 +699,14 @@ impl Pulling {
         !self.is_in_use() && self.got.covers(0, self.envelope.size)
     }
 
+    /// Whether all is here but a beginning that does not come.
+    fn has_no_beginning(&self) -> bool {
+        self.begun > 0 && self.got.covers(self.begun, self.envelope.size)
+    }
+
     /// The questions (CTS) for what is missing.
     fn ask(&mut self, receiver_op: u64) -> Vec<Message<'static>> {
-        self.reads = None;
+        (self.reads, self.begun) = (None, 0);
         let mut gaps = self.got.missing(self.envelope.size);
         if gaps.len() > MOST_RANGES {
             gaps.truncate(MOST_RANGES);

@@ -74,6 +74,7 @@ impl Engine {
                     sync: mode != Mode::Standard,
                     described: false,
                     is_put: false,
+                    begun: false,
                 }),
             },
         };
@@ -132,12 +133,12 @@ impl Engine {
             return None;
         }
         let sync = mode != Mode::Standard;
-        let to = To { peer, ctx, tag, size, sync, described: true, is_put: false };
+        let to = To { peer, ctx, tag, size, sync, described: true, is_put: false, begun: false };
         self.ops.set(op.0, || State::Announced(to))?;
         self.peers[peer.0 as usize].leaves(size, false);
         let head = Head { tag, source: context.rank, context: context.context, op: op.0 };
         let (pieces, may_buffer) = (Pieces::One(at, size), may && !sync);
-        Some((peer, Short::new(&Message::Rts { head, size, note: &[], pieces, may_buffer })))
+        Some((peer, Short::new(&Message::Rts { head, size, begun: 0, note: &[], pieces, may_buffer })))
     }
 
     /// The number of a send that is complete: its message is sent from a copy, as an operation of its own.
@@ -218,6 +219,8 @@ impl Engine {
             }
             // Only where its data lies can it be read.
             let eager = may && pieces.is_empty();
+            let whole_announced = !eager && pieces.is_empty() && !parted && self.tracking.is_none();
+            let begun = if whole_announced { p.begins(&self.cfg, to.size) } else { 0 };
             p.leaves(to.size, eager);
             if eager {
                 let head = EagerHead::new(to.sync, head);
@@ -233,10 +236,10 @@ impl Engine {
             } else {
                 to.described = !pieces.is_empty();
                 let may_buffer = may && to.described && !to.sync;
-                self.say(
-                    peer,
-                    &Message::Rts { head, size: to.size, note: &note, pieces: Pieces::new(&pieces), may_buffer },
-                );
+                to.begun = begun > 0;
+                let (size, pieces) = (to.size, Pieces::new(&pieces));
+                self.say(peer, &Message::Rts { head, size, begun, note: &note, pieces, may_buffer });
+                self.begin(peer, id, begun);
             }
             self.spare.described = pieces;
             if eager && !to.sync {
@@ -280,7 +283,12 @@ impl Engine {
                 return Err(Malformed);
             }
             let at = match op.state {
-                State::Announced(to) => self.contexts[to.ctx.0 as usize].as_ref().map(|open| (open.context, to.tag)),
+                State::Announced(to) => {
+                    if to.begun {
+                        self.peers[peer.0 as usize].heard_of_beginning(offset);
+                    }
+                    self.contexts[to.ctx.0 as usize].as_ref().map(|open| (open.context, to.tag))
+                }
                 _ => None,
             };
             let ranges = Intervals::default();

@@ -48,6 +48,20 @@ impl Hold {
     }
 }
 
+/// After a beginning that its receiver had no use for, so many long messages go without.
+const PAUSE: u8 = 8;
+
+/// The beginnings of messages that go to one peer and come from it, see [`crate::beginning`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beginning {
+    /// Its lane is such that there are some.
+    pub is_of_use: bool,
+    /// So many messages more go without.
+    pub pause: u8,
+    /// The receives that take them: the sender's operation and ours. Some of them may have ended.
+    pub taken: Vec<(u64, u64)>,
+}
+
 /// What is known of one remote process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Peer {
@@ -81,6 +95,8 @@ pub(crate) struct Peer {
     /// The sizes that this process reads sooner from its memory, see [`crate::Engine::set_read_sooner`].
     #[serde(skip)]
     pub read_sooner: u8,
+    #[serde(skip)]
+    pub beginning: Beginning,
     /// A DONE has come since the last RTS.
     #[serde(skip)]
     pub is_answering: bool,
@@ -125,6 +141,7 @@ impl Peer {
             eager_alone: 0,
             answered: 0,
             announce: Announce::default(),
+            beginning: Beginning::default(),
             polls: false,
             is_answering: false,
             prompt: None,
@@ -166,6 +183,24 @@ impl Peer {
     #[cold]
     fn may_go_alone(&self, bytes: u64) -> bool {
         bytes <= self.eager_alone && self.granting.arrived().0 != self.answered
+    }
+
+    /// How many first bytes of the next announced message, of this length, follow its RTS. They do if the peer has sent a message since the last
+    /// long one: where several follow each other, the lane is not idle.
+    pub fn begins(&mut self, cfg: &Config, bytes: u64) -> u64 {
+        if !self.beginning.is_of_use || bytes <= cfg.beginning || self.granting.arrived().0 == self.answered {
+            return 0;
+        }
+        let is_paused = self.beginning.pause > 0;
+        self.beginning.pause = self.beginning.pause.saturating_sub(1);
+        if is_paused { 0 } else { cfg.beginning }
+    }
+
+    /// The receiver has asked for this range first, of a message whose beginning was sent.
+    pub fn heard_of_beginning(&mut self, offset: u64) {
+        if offset == 0 {
+            self.beginning.pause = PAUSE;
+        }
     }
 
     /// An envelope leaves: of an eager message, or of one that is announced.
@@ -237,6 +272,9 @@ pub(crate) struct To {
     /// The peer has asked that we write some of it to its memory.
     #[serde(skip)]
     pub is_put: bool,
+    /// Its beginning has followed its RTS.
+    #[serde(skip)]
+    pub begun: bool,
 }
 
 /// A send that was matched. `ranges` are asked for, ready, and not yet put out.
@@ -270,6 +308,9 @@ pub(crate) struct Pulling {
     /// Its message was here before it.
     #[serde(skip)]
     pub is_late: bool,
+    /// So many first bytes come without having been asked for. 0: none.
+    #[serde(skip)]
+    pub begun: u64,
     /// The range that the sender was asked to write to our memory (RTR), and may be writing now.
     #[serde(skip)]
     pub put: Option<(u64, u64)>,

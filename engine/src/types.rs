@@ -2,7 +2,7 @@
 
 use crate::context::ContextId;
 use crate::kept::Kept;
-use base::protocol::frame::MAX_PAYLOAD;
+use base::protocol::frame::{MAX_PAYLOAD, OF_SENDER};
 use base::protocol::message::{EAGER_BYTES, ENVELOPES};
 use base::protocol::tag::{FIRST_PARTITIONED, LAST_OF_USER as USER_TAGS, USER_BITS};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PeerId(pub u32);
 
-/// A send or a receive, and the number of its user buffer in [`base::Memory`]. The number is not used again before 2^36
+/// A send or a receive, and the number of its user buffer in [`base::Memory`]. The number is not used again before 2^35
 /// other operations have started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpId(pub u64);
@@ -24,6 +24,8 @@ impl OpId {
     /// The lowest bits of the number are the slot.
     pub(crate) const SLOT_BITS: u32 = 28;
     pub(crate) const SLOTS: usize = 1 << OpId::SLOT_BITS;
+    /// The last number without its slot: the highest bit is that of [`OF_SENDER`].
+    pub(crate) const LAST: u64 = (OF_SENDER - 1) >> OpId::SLOT_BITS;
 
     /// A small number that no other live operation has: an index for tables of operations.
     pub const fn slot(self) -> usize {
@@ -56,10 +58,18 @@ pub struct Config {
     pub extra_envelopes: u64,
     /// The longest BULK frame, for peers without a number of their own ([`crate::Engine::set_chunk`]).
     pub chunk: u64,
+    /// So many first bytes of a longer message follow its RTS at once, where [`crate::Engine::set_begins`] says so.
+    #[serde(skip, default = "beginning")]
+    pub beginning: u64,
     /// The fault that a test has put in.
     #[cfg(feature = "plant")]
     #[doc(hidden)]
     pub plant: Plant,
+}
+
+/// TCP on one host takes longer for them than for an RTS and its answer.
+fn beginning() -> u64 {
+    128 << 10
 }
 
 impl Default for Config {
@@ -71,6 +81,7 @@ impl Default for Config {
             eager_bytes: EAGER_BYTES,
             extra_envelopes: 256,
             chunk: MAX_PAYLOAD as u64,
+            beginning: beginning(),
             #[cfg(feature = "plant")]
             plant: Plant::None,
         }

@@ -5,8 +5,8 @@ use crate::arrived::Described;
 use base::bytes::{Malformed, Put, Take};
 use base::protocol::message::head::{CONTEXT, OP, SOURCE, TAG};
 use base::protocol::message::{
-    ASK, ATP, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, IN_ONE, MAY_BUFFER, NOTED, NOTIFY, PIECE, READ_FROM,
-    READ_SIZES, READ_UP_TO, REVOKED, RTR, RTS, TELL, head as at,
+    ASK, ATP, BEGUN, BYE, CAME_EARLY, CONTROL, CREDIT, CTS, DONE, EAGER, IN_ONE, MAY_BUFFER, NOTED, NOTIFY, PIECE,
+    READ_FROM, READ_SIZES, READ_UP_TO, REVOKED, RTR, RTS, TELL, head as at,
 };
 
 pub(crate) use base::protocol::message::MOST_DESCRIBED;
@@ -114,6 +114,8 @@ pub(crate) enum Message<'a> {
     Rts {
         head: Head,
         size: u64,
+        /// So many first bytes follow at once. 0: none.
+        begun: u64,
         note: &'a [u8],
         pieces: Pieces<'a>,
         /// The receiver may read the data before a receive matches.
@@ -328,7 +330,7 @@ impl Message<'_> {
         let mut out = Vec::with_capacity(match *self {
             Message::Eager(eager) => HEAD + eager.data.len(),
             Message::NotedEager { note, eager } => HEAD + 2 + note.len() + eager.data.len(),
-            Message::Rts { note, pieces, .. } => HEAD + 10 + note.len() + pieces.bytes(),
+            Message::Rts { note, pieces, .. } => HEAD + 18 + note.len() + pieces.bytes(),
             Message::Rtr { pieces, .. } => 40 + pieces.bytes(),
             _ => 40,
         });
@@ -348,12 +350,15 @@ impl Message<'_> {
                 EagerHead::new(notify, head).put_noted(note, out);
                 out.put_raw(data);
             }
-            Message::Rts { head, size, note, pieces, may_buffer } => {
+            Message::Rts { head, size, begun, note, pieces, may_buffer } => {
                 let in_one = matches!(pieces, Pieces::One(..));
-                let flags = [(!note.is_empty(), NOTED), (may_buffer, MAY_BUFFER), (in_one, IN_ONE)];
+                let flags = [(!note.is_empty(), NOTED), (may_buffer, MAY_BUFFER), (in_one, IN_ONE), (begun > 0, BEGUN)];
                 let flags = flags.into_iter().fold(0, |all, (on, flag)| if on { all | flag } else { all });
                 out.put_raw(&head.encode(RTS, flags));
                 out.put_u64(size);
+                if begun > 0 {
+                    out.put_u64(begun);
+                }
                 if !note.is_empty() {
                     put_note(out, note);
                 }
@@ -417,11 +422,13 @@ impl Message<'_> {
             EAGER => return Eager::decode_noted(body),
             RTS => {
                 let (flags, head, rest) = Head::decode(body)?;
-                if flags & !(NOTED | MAY_BUFFER | IN_ONE) != 0 {
+                if flags & !(NOTED | MAY_BUFFER | IN_ONE | BEGUN) != 0 {
                     return Err(Malformed);
                 }
                 t = Take(rest);
                 let size = t.u64()?;
+                let is_begun = flags & BEGUN != 0;
+                let begun = if is_begun { t.u64()? } else { 0 };
                 let (note, rest) = if flags & NOTED == 0 { (&[][..], t.rest()) } else { split_note(t.rest())? };
                 let pieces = match rest.try_into() {
                     Ok(at) if flags & IN_ONE != 0 => Pieces::One(u64::from_le_bytes(at), size).checked(size)?,
@@ -433,7 +440,10 @@ impl Message<'_> {
                 if may_buffer && (rest.is_empty() || !(READ_FROM..=READ_UP_TO).contains(&size)) {
                     return Err(Malformed);
                 }
-                return Ok(Message::Rts { head, size, note, pieces, may_buffer });
+                if is_begun && !(rest.is_empty() && (1..size).contains(&begun)) {
+                    return Err(Malformed);
+                }
+                return Ok(Message::Rts { head, size, begun, note, pieces, may_buffer });
             }
             CTS => Message::Cts { sender_op: t.u64()?, receiver_op: t.u64()?, offset: t.u64()?, len: t.u64()? },
             RTR => {
@@ -499,12 +509,13 @@ mod tests {
             ([1, 1].repeat(65), 65),
         ] {
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-            let message = Message::Rts { head, size, note: b"", pieces: Pieces::new(&bytes), may_buffer: false };
+            let message =
+                Message::Rts { head, size, begun: 0, note: b"", pieces: Pieces::new(&bytes), may_buffer: false };
             assert_eq!(Message::decode(&message.encode()), Err(Malformed), "{message:?}");
         }
         // One piece is not listed.
         let mut listed =
-            Message::Rts { head, size: 5, note: b"", pieces: Pieces::One(1, 5), may_buffer: false }.encode();
+            Message::Rts { head, size: 5, begun: 0, note: b"", pieces: Pieces::One(1, 5), may_buffer: false }.encode();
         listed[at::FLAGS] = 0;
         listed.put_u64(5);
         assert_eq!(Message::decode(&listed), Err(Malformed));
@@ -517,8 +528,18 @@ mod tests {
             (READ_UP_TO + 1, at(READ_UP_TO + 1), false),
             (READ_UP_TO, Vec::new(), false),
         ] {
-            let message = Message::Rts { head, size, note: b"", pieces: Pieces::new(&bytes), may_buffer: true };
+            let message =
+                Message::Rts { head, size, begun: 0, note: b"", pieces: Pieces::new(&bytes), may_buffer: true };
             assert_eq!(Message::decode(&message.encode()).is_ok(), fine, "{size}");
+        }
+        // Not the whole follows at once, and only of what lies nowhere that is told.
+        for (size, begun, pieces, fine) in
+            [(9, 8, Pieces::default(), true), (9, 9, Pieces::default(), false), (9, 1, Pieces::One(1, 9), false)]
+        {
+            let mut bytes = Message::Rts { head, size, begun, note: b"", pieces, may_buffer: false }.encode();
+            assert_eq!(Message::decode(&bytes).is_ok(), fine, "{begun} of {size}");
+            bytes[HEAD + 8..HEAD + 16].fill(0);
+            assert_eq!(Message::decode(&bytes), Err(Malformed), "none");
         }
         // A note that is empty, too long or cut short, and an unknown flag.
         let eager =

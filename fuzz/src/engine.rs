@@ -3,6 +3,7 @@
 use crate::Target;
 use crate::input::{Script, put_bytes};
 use base::memory::VecMemory;
+use base::protocol::frame::OF_SENDER;
 use engine::fuzzing::{Numbers, again, made, samples};
 use engine::{
     Awaited, Config, ContextId, Ctx, Engine, Gone, MAX_NOTE, MessageId, Mode, OpId, Outcome, Output, PeerId, Source,
@@ -49,8 +50,15 @@ enum Doing {
 
 impl Scene {
     fn new() -> Scene {
-        let small =
-            Config { eager_max: 16, long_eager_max: 24, envelopes: 6, eager_bytes: 64, extra_envelopes: 2, chunk: 8 };
+        let small = Config {
+            eager_max: 16,
+            long_eager_max: 24,
+            envelopes: 6,
+            eager_bytes: 64,
+            extra_envelopes: 2,
+            chunk: 8,
+            beginning: 12,
+        };
         let mut engine = Engine::new(small);
         let peers = [engine.add_peer(1), engine.add_peer(1)];
         let (open, ops, claims) = (Vec::new(), Vec::new(), Vec::new());
@@ -120,7 +128,7 @@ impl Scene {
             n => Source::Rank(u32::from(n & 1)),
         };
         let tag = if a & 4 == 0 { Tag::Any } else { Tag::Is(i64::from(a >> 3 & 1)) };
-        match call % 20 {
+        match call % 22 {
             0 | 1 if self.ops.len() < MOST => {
                 let capacity = s.number() % LARGE;
                 let op = self.begin(Doing::Receive { capacity }, capacity);
@@ -178,16 +186,23 @@ impl Scene {
                 self.engine.refuse(1, ContextId::root(self.opened));
             }
             18 => self.engine.ask_for_rest(self.op(a)),
+            19 => self.engine.set_begins(self.peer(a), a & 2 != 0),
+            20 => {
+                let sent = OpId(self.op(a).0 | OF_SENDER);
+                self.bulk(self.peer(a), sent, u64::from(a & 7), 8);
+            }
             _ => self.engine.set_chunk(self.peer(a), u64::from(a >> 1)),
         }
     }
 
     /// Data of the other side for an operation, which a lane writes where the engine allows it.
     fn bulk(&mut self, peer: PeerId, op: OpId, offset: u64, len: u64) {
-        if self.engine.bulk_wanted(peer, op.0, offset, len) {
+        if let Some(op) = self.engine.bulk_op(peer, op.0)
+            && self.engine.bulk_wanted(peer, op, offset, len)
+        {
             let data = vec![9; len as usize];
-            base::Memory::write(&mut self.mem, op.0, offset, &data);
-            self.engine.on_bulk(peer, op.0, offset, len);
+            base::Memory::write(&mut self.mem, op, offset, &data);
+            self.engine.on_bulk(peer, op, offset, len);
         }
     }
 

@@ -234,8 +234,15 @@ thread_local! {
 }
 
 fn scene() -> Session<Said, VecMemory> {
-    let config =
-        Config { eager_max: 16, long_eager_max: 24, envelopes: 6, eager_bytes: 64, extra_envelopes: 2, chunk: 8 };
+    let config = Config {
+        eager_max: 16,
+        long_eager_max: 24,
+        envelopes: 6,
+        eager_bytes: 64,
+        extra_envelopes: 2,
+        chunk: 8,
+        beginning: 12,
+    };
     let mut session = Session::new(own(), Engine::new(config), VecMemory::default());
     session.add_group(Group { incarnation: US.incarnation, cookie: COOKIE, rank: 0, size: 1 });
     session.add_port(PORT, COOKIE);

@@ -593,6 +593,10 @@ impl<M: Memory> Sink for Upward<'_, M> {
         self.stops && self.engine.is_content()
     }
 
+    fn has_answer(&self) -> bool {
+        self.stops && self.engine.has_output()
+    }
+
     #[inline(never)]
     fn on_part(&mut self, header: &Header, sequence: u64, part: &[u8], total: u64) {
         if self.path.is_due(header, sequence) {
@@ -655,21 +659,23 @@ impl<M: Memory> Sink for Upward<'_, M> {
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>> {
         let (offset, len) = (header.b + at as u64, header.len as usize - at);
-        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, header.a, offset, len as u64) {
+        let op = self.engine.bulk_op(self.peer, header.a)?;
+        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, op, offset, len as u64) {
             return None;
         }
-        let done = self.mem.with_slices_mut(header.a, offset, len, PIECES, |pieces| read(pieces));
+        let done = self.mem.with_slices_mut(op, offset, len, PIECES, |pieces| read(pieces));
         if let Ok(n @ 1..) = done {
-            self.engine.on_bulk(self.peer, header.a, offset, n as u64);
+            self.engine.on_bulk(self.peer, op, offset, n as u64);
         }
         Some(done)
     }
 
     fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
         let (offset, len) = (header.b + at as u64, bytes.len() as u64);
-        if self.path.accepts(header) && self.engine.bulk_wanted(self.peer, header.a, offset, len) {
-            self.mem.write(header.a, offset, bytes);
-            self.engine.on_bulk(self.peer, header.a, offset, len);
+        let Some(op) = self.engine.bulk_op(self.peer, header.a) else { return };
+        if self.path.accepts(header) && self.engine.bulk_wanted(self.peer, op, offset, len) {
+            self.mem.write(op, offset, bytes);
+            self.engine.on_bulk(self.peer, op, offset, len);
         }
     }
 }

@@ -156,6 +156,11 @@ pub trait Sink {
         false
     }
 
+    /// Whether it has something to say to what has come, for which what has not been read may wait until the next poll.
+    fn has_answer(&self) -> bool {
+        false
+    }
+
     /// The first bytes of the payload of a MSG are here, which is next on this lane, and whose payload has `total` bytes. May come
     /// several times, with more bytes each time, or never. Of the header the processes and the generation count.
     fn on_part(&mut self, _header: &Header, _sequence: u64, _part: &[u8], _total: u64) {}

@@ -108,7 +108,8 @@ fn repeated_probes_find_it_too() {
 fn who_overdraws_is_malformed() {
     let (_, mut b) = pair(small());
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
-    let rts = Message::Rts { head, size: 5, note: b"", pieces: Default::default(), may_buffer: false }.encode();
+    let rts =
+        Message::Rts { head, size: 5, begun: 0, note: b"", pieces: Default::default(), may_buffer: false }.encode();
     for _ in 0..4 {
         assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &rts), Ok(()));
     }
@@ -119,6 +120,7 @@ fn who_overdraws_is_malformed() {
     let stranger = Message::Rts {
         head: Head { source: 1, ..head },
         size: 5,
+        begun: 0,
         note: b"",
         pieces: Default::default(),
         may_buffer: false,

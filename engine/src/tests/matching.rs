@@ -109,7 +109,9 @@ impl Run {
         let head = Head { tag: sent.tag, source, context: self.inters[at].1, op: sent.id };
         let message = match sent.whole {
             true => Message::Eager(Eager { notify: false, head, data: &sent.id.to_le_bytes() }),
-            false => Message::Rts { head, size: 20, note: b"", pieces: Default::default(), may_buffer: false },
+            false => {
+                Message::Rts { head, size: 20, begun: 0, note: b"", pieces: Default::default(), may_buffer: false }
+            }
         };
         let (peer, body) = (self.peers[source as usize], message.encode());
         // Parts of it may come before, which change nothing.

@@ -1,6 +1,7 @@
 //! Tests of two engines without paths. Outputs of one are given to the other when the test says so.
 
 mod ahead;
+mod beginnings;
 mod claims;
 mod credit;
 mod cuts;
@@ -89,7 +90,9 @@ impl Side {
                 self.engine.on_message(&mut self.mem, self.peer, &bytes).expect("well formed");
             }
             Some(Output::Bulk { receiver_op, op, offset, len, .. }) => {
-                if self.engine.bulk_wanted(self.peer, receiver_op, offset, len) {
+                if let Some(receiver_op) = self.engine.bulk_op(self.peer, receiver_op)
+                    && self.engine.bulk_wanted(self.peer, receiver_op, offset, len)
+                {
                     let data = &from.mem.0[&op.0][offset as usize..(offset + len) as usize];
                     base::Memory::write(&mut self.mem, receiver_op, offset, data);
                     self.engine.on_bulk(self.peer, receiver_op, offset, len);

@@ -441,7 +441,8 @@ fn a_wrong_description_is_malformed() {
     let (_, mut b) = reach();
     let head = Head { tag: 0, source: 0, context: ContextId::root(1), op: 1 };
     let short: Vec<u8> = [64u64, 20, 128, 19].into_iter().flat_map(u64::to_le_bytes).collect();
-    let message = Message::Rts { head, size: 40, note: b"", pieces: Pieces::new(&short), may_buffer: false }.encode();
+    let message =
+        Message::Rts { head, size: 40, begun: 0, note: b"", pieces: Pieces::new(&short), may_buffer: false }.encode();
     assert_eq!(b.engine.on_message(&mut b.mem, b.peer, &message), Err(base::bytes::Malformed));
 }
 

@@ -234,7 +234,7 @@ fn questions_and_pieces_by_the_thousand_take_little() {
     e.on_message(
         &mut mem,
         p,
-        &Message::Rts { head, size, note: b"", pieces: Default::default(), may_buffer: false }.encode(),
+        &Message::Rts { head, size, begun: 0, note: b"", pieces: Default::default(), may_buffer: false }.encode(),
     )
     .unwrap();
     for at in (0..size).step_by(2) {
@@ -272,7 +272,8 @@ fn while_memory_is_read_the_sender_keeps_it() {
         let op = e.next_op();
         e.recv(&mut mem, op, ctx, Source::Any, Tag::Any, 40);
         let head = wire::Head { tag: 1, source: 0, context: ContextId::root(1), op: 9 };
-        let rts = Message::Rts { head, size: 40, note: b"", pieces: Default::default(), may_buffer: false }.encode();
+        let rts = Message::Rts { head, size: 40, begun: 0, note: b"", pieces: Default::default(), may_buffer: false }
+            .encode();
         e.on_message(&mut mem, p, &rts).unwrap();
         let says_done = |e: &mut Engine| {
             std::iter::from_fn(|| e.out.pop_front())

@@ -124,6 +124,7 @@ impl World {
             eager_bytes: rng.below(1000),
             extra_envelopes: 1 + rng.below(4),
             chunk: 40 + rng.below(300),
+            beginning: [1, 30, 300][rng.below(3) as usize],
             plant: match fault {
                 Fault::Order => engine::Plant::Order,
                 Fault::Match => engine::Plant::Match,

@@ -17,6 +17,7 @@ use bytes::stop_if_bad_memory;
 pub(crate) use striped::StripedLane;
 
 use base::Memory;
+use base::protocol::frame::OF_SENDER;
 use std::io;
 use std::time::Duration;
 use wire::frame::Header;
@@ -157,6 +158,12 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
                 self.write_failed(e);
             }
             return Sent::Taken;
+        }
+        // The other side answers the RTS of these bytes while they are written.
+        let is_beginning = matches!(payload, Payload::User { .. }) && header.a & OF_SENDER != 0;
+        if is_beginning && self.tx.pending() && !self.push(mem) && !self.tx.room() {
+            self.refused = true;
+            return Sent::NoRoom;
         }
         self.tx.add(header, payload);
         if !self.tx.room() {

@@ -107,8 +107,14 @@ impl Reader {
                 return (total, Some(death));
             }
             // No descriptor would tell of what the stream itself holds, which is less than a record.
-            if total >= budget && !stream.has_input() {
-                return (total, None);
+            if !stream.has_input() {
+                if total > 0 && sink.has_answer() {
+                    self.after_long = true;
+                    return (total, None);
+                }
+                if total >= budget {
+                    return (total, None);
+                }
             }
             let before = self.room();
             let got = match self.state {
@@ -271,7 +277,7 @@ impl Reader {
             }
             // Only if the frame ends within these pieces, a header comes next.
             if there == left {
-                let beyond = buf.len().min(AT_ONCE);
+                let beyond = buf.len().min(AFTER_LONG);
                 all.push(IoSliceMut::new(&mut buf[..beyond]));
             }
             let result = stream.read_vectored(&mut all);
@@ -307,10 +313,10 @@ impl Reader {
     /// All of a frame has gone where it belongs.
     fn end_bulk(&mut self, sink: &mut dyn Sink, header: &Header) -> Result<(), Death> {
         self.state = State::Header;
+        self.after_long = true;
         if header.kind == Kind::Bulk {
             return Ok(());
         }
-        self.after_long = true;
         match sink.on_placed(header) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Death::Unplaced),

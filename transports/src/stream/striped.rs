@@ -1,12 +1,13 @@
 //! Several streams to one process as one lane, for links that one stream cannot fill: every stream has a window of its own.
 //!
 //! The streams (stripes) are added one by one; both sides know them by the same numbers. Invariant: frames that have an order
-//! go on the first stripe; bulk, which has none, goes on all in turn. The lane dies with the first stripe. If another dies, the
+//! go on the first stripe, and the bulk that follows its RTS unasked; other bulk, which has none, goes on all in turn. The lane dies with the first stripe. If another dies, the
 //! bulk on it is lost. The side that notices says so on the first stripe before anything else (LOST). The other side then puts
 //! no more bulk on that stripe, so bulk that is asked for again is not lost again.
 
 use super::{ByteStream, Death, StreamLane};
 use base::bytes::Malformed;
+use base::protocol::frame::OF_SENDER;
 use base::{Memory, ProcId};
 use std::io::{self, IoSliceMut};
 use std::time::Duration;
@@ -168,7 +169,7 @@ impl<S: ByteStream, M: Memory> Lane<M> for StripedLane<S> {
         if self.untold != 0 && !self.tell(mem) {
             return Sent::NoRoom;
         }
-        if header.kind != Kind::Bulk || self.more.is_empty() || self.death().is_some() {
+        if header.kind != Kind::Bulk || header.a & OF_SENDER != 0 || self.more.is_empty() || self.death().is_some() {
             return self.first.try_send(mem, header, payload);
         }
         let all = self.more.len() + 1;

@@ -4,10 +4,13 @@ use super::{ByteStream, StreamLane, StripedLane};
 use crate::conformance::memory::*;
 use crate::conformance::{Factory, Mem, lanes};
 use crate::sim::{Rng, pipe};
-use std::io::{self, IoSlice, IoSliceMut};
+use base::bytes::Malformed;
+use base::protocol::frame::OF_SENDER;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::time::Instant;
-use wire::frame::Kind;
-use wire::lane::{Death, Event, Lane, Payload};
+use wire::frame::{HEADER, Header, Kind};
+use wire::lane::{Death, Event, Lane, Payload, Sent, Sink};
 
 lanes!(striped, Stripes(Rng::new(2)));
 
@@ -173,4 +176,89 @@ fn a_part_whose_rest_is_unwanted_ends_the_lane() {
         Lane::<Mem>::poll(&mut b, &mut seen, 1 << 16);
     }
     assert!(matches!(Lane::<Mem>::death(&b), Some(Death::Unplaced)) && seen.frames.is_empty());
+}
+
+/// A stream that takes all that is written, notes the writes, and brings what it was given.
+#[derive(Default)]
+struct Noted {
+    writes: Vec<usize>,
+    input: VecDeque<u8>,
+}
+
+impl ByteStream for Noted {
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.writes.push(bufs.iter().map(|b| b.len()).sum());
+        Ok(*self.writes.last().unwrap())
+    }
+    fn cut(&mut self) {}
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.input.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.input.read_vectored(bufs)
+    }
+}
+
+/// The other side can answer an RTS while the beginning of its message is written, which is never there before it.
+#[test]
+fn a_beginning_goes_behind_its_rts_on_the_same_stripe() {
+    let mut lane = StripedLane::new(Noted::default(), ME, YOU, 1);
+    assert!(lane.add(1, Noted::default()).is_ok());
+    let mut mem = Mem::new(1 << 30);
+    mem.buffers.insert(5, bytes(1000, 5));
+    for n in 1..=3 {
+        assert_eq!(lane.try_send(&mem, &header(Kind::Msg, n, 0, 3), Payload::Bytes(b"rts")), Sent::Taken);
+        let mut header = header(Kind::Bulk, 9, 0, 1000);
+        header.a |= OF_SENDER;
+        assert_eq!(lane.try_send(&mem, &header, Payload::User { buf: 5, offset: 0 }), Sent::Taken);
+        assert!(lane.flush(&mem));
+    }
+    let writes: Vec<_> = lane.streams().map(|(_, stream)| std::mem::take(&mut stream.writes)).collect();
+    assert_eq!(writes, [[HEADER + 3, HEADER + 1000].repeat(3), vec![]]);
+}
+
+/// Has something to say to the first message.
+struct Answering<'a>(&'a mut Seen);
+
+impl Sink for Answering<'_> {
+    fn on_frame(&mut self, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        self.0.on_frame(header, payload)
+    }
+    fn on_bulk(
+        &mut self,
+        header: &Header,
+        at: usize,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        self.0.on_bulk(header, at, read)
+    }
+    fn has_answer(&self) -> bool {
+        self.0.frames.len() == 1
+    }
+}
+
+/// What is to be answered is not kept waiting by what comes behind it, which is there at the next poll.
+#[test]
+fn nothing_more_is_read_while_there_is_an_answer() {
+    const BULK: usize = 100_000;
+    let mut lane = StreamLane::new(Noted::default());
+    let mut seen = Seen::new(1 << 30);
+    seen.mem.buffers.insert(9, vec![0; BULK]);
+    for (header, payload) in [
+        (header(Kind::Msg, 1, 0, 3), b"rts".to_vec()),
+        (header(Kind::Bulk, 9, 0, BULK), bytes(BULK, 5)),
+        (header(Kind::Msg, 2, 0, 3), b"end".to_vec()),
+    ] {
+        lane.stream().input.extend([&header.encode()[..], &payload].concat());
+    }
+    let mut poll = |seen: &mut Seen| Lane::<Mem>::poll(&mut lane, &mut Answering(seen), 1 << 20);
+    let first = poll(&mut seen);
+    assert!(seen.frames.len() == 1 && seen.bulk_bytes < BULK, "{first} bytes at first");
+    // One read each time, until all is there.
+    let mut polls = 1;
+    while poll(&mut seen) > 0 {
+        polls += 1;
+    }
+    assert!(seen.frames.len() == 2 && seen.bulk_bytes == BULK && polls > 2, "{polls} polls");
+    assert_eq!(seen.mem.buffers[&9], bytes(BULK, 5));
 }
