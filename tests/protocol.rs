@@ -90,7 +90,7 @@ const SAID: [(&str, &str, &str); 27] = [
         "256 KiB while the pair uses shared memory, and a longer EAGER is malformed",
     ),
     ("transports/src/tcp/lane.rs", "{ 256 << 10 }", "256 KiB if a message has come from the peer"),
-    ("wire/src/lane.rs", "eager: 128 << 10, ", "128 KiB while the pair uses a byte stream, and one of at most"),
+    ("wire/src/lane.rs", "eager: 128 << 10,", "128 KiB while the pair uses a byte stream, and one of at most"),
     ("engine/src/types.rs", "128 << 10", "128 KiB of a longer message on a byte stream"),
     ("engine/src/state.rs", "PAUSE: u8 = 8;", "eight messages go without"),
     ("engine/src/types.rs", "extra_envelopes: 256,", "gives 256 more envelopes"),

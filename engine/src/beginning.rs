@@ -13,7 +13,7 @@ use base::protocol::frame::OF_SENDER;
 const MOST_TAKEN: usize = 16;
 
 impl Engine {
-    /// Whether beginnings are sent to this peer, and come from it: its lane is a stream, and neither side reads the other's memory.
+    /// Whether beginnings are sent to this peer, and come from it, as on a lane that is a byte stream.
     pub fn set_begins(&mut self, peer: PeerId, yes: bool) {
         self.peers[peer.0 as usize].beginning = Beginning { is_of_use: yes, ..Beginning::default() };
     }

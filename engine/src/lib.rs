@@ -592,6 +592,12 @@ impl Engine {
         !self.out.is_empty() || !self.turns.is_empty()
     }
 
+    /// Whether it has put out something else than bulk, which takes turns.
+    #[inline]
+    pub fn has_answers(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     /// Whether any peer is gone, or has closed an inter-communicator, since the engine began.
     #[inline]
     pub fn has_trouble(&self) -> bool {

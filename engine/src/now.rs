@@ -114,8 +114,10 @@ impl Engine {
         }
         if let Source::Rank(rank) = source
             && capacity > self.cfg.beginning
-            && context.members.get(rank).is_some_and(|peer| self.peers[peer.0 as usize].beginning.is_of_use)
+            && let Some(peer) = context.members.get(rank)
+            && let Some(left) = self.peers[peer.0 as usize].beginning.expected.checked_sub(1)
         {
+            self.peers[peer.0 as usize].beginning.expected = left;
             return false;
         }
         if !context.unexpected.is_empty() && context.unexpected.find_place(source, tag).is_some() {

@@ -7,7 +7,7 @@ use crate::arrived::{Arrived, Body};
 use crate::intervals::Intervals;
 use crate::matching::Receive;
 use crate::ops::Ops;
-use crate::state::{Ahead, Claimed, Context, Now, Op, Pulling, State};
+use crate::state::{Ahead, Claimed, Context, EXPECTED, Now, Op, Pulling, State};
 use crate::wire::{Eager, Head, Message, Pieces};
 use crate::{
     ContextId, Ctx, Engine, Envelope, Fault, MessageId, NOW, OpId, Outcome, Output, PeerId, Probe, Source, Tag,
@@ -252,6 +252,9 @@ impl Engine {
         let matched = self.arrived(peer, head, 0)?;
         let p = &mut self.peers[peer.0 as usize];
         p.announced.1 = p.announced.1.saturating_add(size);
+        if p.beginning.is_of_use && size > self.cfg.beginning {
+            p.beginning.expected = EXPECTED;
+        }
         if std::mem::take(&mut p.is_answering) {
             p.prompt = Some(head.op);
         }

@@ -50,6 +50,8 @@ impl Hold {
 
 /// After a beginning that its receiver had no use for, so many long messages go without.
 const PAUSE: u8 = 8;
+/// After a long message, so many receives that have room for another one are posted at once, though they could do without an operation.
+pub(crate) const EXPECTED: u8 = 8;
 
 /// The beginnings of messages that go to one peer and come from it, see [`crate::beginning`].
 #[derive(Clone, Debug, Default)]
@@ -58,6 +60,8 @@ pub(crate) struct Beginning {
     pub is_of_use: bool,
     /// So many messages more go without.
     pub pause: u8,
+    /// So many receives more are posted that could take one.
+    pub expected: u8,
     /// The receives that take them: the sender's operation and ours. Some of them may have ended.
     pub taken: Vec<(u64, u64)>,
 }

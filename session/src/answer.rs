@@ -3,13 +3,14 @@
 //! Part of the session. Invariants: no connection gets a pair without the cookie of its group. A lane that works is not
 //! given up for a connection that claims what cannot be.
 
-use crate::Up;
 use crate::action::Action;
 use crate::action::IncomingId;
 use crate::state::Session;
 use crate::state::groups::Registered;
 use crate::state::incoming::{Answered, Parked, State};
 use crate::state::pair::{Agreed, Identity};
+use crate::traffic::BUDGET;
+use crate::{Received, Up};
 use base::{Memory, ProcId, Time};
 use engine::Gone;
 use std::time::Duration;
@@ -152,7 +153,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             // Of two processes that claim to be the same, the contact record decides, once it is there.
             return if pair.known_process().is_none() { Err((Status::Later, 0)) } else { none };
         }
-        if matches!(pair.who.identity, Identity::Unknown) {
+        if matches!(pair.who.identity, Identity::Unknown) && pair.gone().is_none() {
             pair.who.identity = Identity::Claimed { process: hello.process, came: now };
         }
         // A process that has finalized may still dial for our last acknowledgement.
@@ -300,8 +301,13 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
                 continue;
             }
             // The answer may have come and not be read yet.
-            if self.has_its_lane(&parked) && self.receive(parked.pair).dead {
-                self.lane_died(parked.pair, now);
+            let mut read = 0;
+            while self.has_its_lane(&parked) && read < BUDGET {
+                match self.receive(parked.pair) {
+                    Received { dead: true, .. } => self.lane_died(parked.pair, now),
+                    Received { bytes: 0, .. } => break,
+                    Received { bytes, .. } => read += bytes,
+                }
             }
             let pair = &self.pairs[parked.pair];
             let up = pair.lane().filter(|_| self.has_its_lane(&parked));

@@ -185,7 +185,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
             gathered.failed = true;
         }
         for i in self.lacking(key) {
-            if self.pairs[i].is_stranger() {
+            if self.pairs[i].is_stranger() && !self.is_used(i) {
                 self.forget_stranger(i);
             } else if self.pairs[i].needs_lane() {
                 self.give_up(i, Gone::Dead, "nobody is left who knows how it is reached");

@@ -102,7 +102,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         self.engine.set_max_segments(peer, if caps.exposed { MOST_SEGMENTS } else { 0 });
         self.engine.set_pull(peer, caps.get);
         self.engine.set_eager_max(peer, caps.eager, caps.eager_alone);
-        self.engine.set_begins(peer, caps.reliable && caps.needs_retention && !caps.exposed && !caps.get);
+        self.engine.set_begins(peer, caps.begins);
         if !caps.reliable {
             self.agenda.lossy.entry(i).or_default();
         }

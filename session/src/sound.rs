@@ -36,11 +36,8 @@ fn live<L>(pairs: &Pairs<L>) -> impl Iterator<Item = (usize, &Pair<L>)> {
 fn pairs_are_sound<L>(engine: &Engine, pairs: &Pairs<L>) -> bool {
     let used: Vec<bool> = pairs.iter().map(|(_, pair)| pair.serial != 0).collect();
     let (mut serials, mut strangers) = (BTreeSet::new(), BTreeSet::new());
-    // A stranger may be forgotten at any time.
-    let is_used = |pair: &Pair<L>| pair.inters > 0 || engine.depends_on(pair.peer);
     let fits = |(i, pair): (usize, &Pair<L>)| {
         pair.peer == PeerId(i as u32)
-            && !(pair.is_stranger() && is_used(pair))
             && pair.gone() == engine.gone(pair.peer)
             && pair.path.is_sound()
             && match pair.serial {

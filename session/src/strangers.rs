@@ -88,6 +88,7 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         let gives_way = |i: &usize| {
             let pair = &self.pairs[*i];
             may_go(self, *i)
+                && !self.is_used(*i)
                 && (pair.gone().is_some() || self.has_left(*i, now) || pair.path.received() == 0 || late(pair))
         };
         let key = |i: &usize| {
@@ -124,9 +125,19 @@ impl<L: Lane<M>, M: Memory> Session<L, M> {
         }
     }
 
-    /// Ends a stranger's pair. Nothing of it is remembered.
+    /// Ends a stranger's pair. Nothing of it is remembered. One that has become a member of an open inter-communicator, before its record came, stays and
+    /// loses its lane.
     pub(crate) fn forget_stranger(&mut self, i: usize) {
-        self.end_pair(i, false);
+        if self.is_used(i) {
+            self.drop_lane(i);
+        } else {
+            self.end_pair(i, false);
+        }
+    }
+
+    /// Whether an inter-communicator or an operation needs this pair.
+    pub(crate) fn is_used(&self, i: usize) -> bool {
+        self.pairs[i].inters > 0 || self.engine.depends_on(self.pairs[i].peer)
     }
 
     /// A stranger has said more than there is room for.

@@ -594,7 +594,7 @@ impl<M: Memory> Sink for Upward<'_, M> {
     }
 
     fn has_answer(&self) -> bool {
-        self.stops && self.engine.has_output()
+        self.stops && self.engine.has_answers()
     }
 
     #[inline(never)]

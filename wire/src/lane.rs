@@ -30,19 +30,43 @@ pub struct Caps {
     /// The same of a message that follows none of the same side, if that is more.
     #[serde(skip)]
     pub eager_alone: u64,
+    /// A long message is here sooner if its first bytes follow its announcement at once.
+    #[serde(skip)]
+    pub begins: bool,
 }
 
 impl Caps {
     /// A byte stream, such as TCP.
-    pub const STREAM: Caps =
-        Caps { reliable: true, needs_retention: true, get: false, exposed: false, eager: 128 << 10, eager_alone: 0 };
+    pub const STREAM: Caps = Caps {
+        reliable: true,
+        needs_retention: true,
+        get: false,
+        exposed: false,
+        eager: 128 << 10,
+        eager_alone: 0,
+        begins: true,
+    };
     /// Memory that two processes share. The other side can read at once what the lane has taken, even if this process
     /// dies then.
-    pub const SHARED: Caps =
-        Caps { reliable: true, needs_retention: false, get: false, exposed: false, eager: 256 << 10, eager_alone: 0 };
+    pub const SHARED: Caps = Caps {
+        reliable: true,
+        needs_retention: false,
+        get: false,
+        exposed: false,
+        eager: 256 << 10,
+        eager_alone: 0,
+        begins: false,
+    };
     /// Datagrams, which may be lost, duplicated and reordered.
-    pub const DATAGRAM: Caps =
-        Caps { reliable: false, needs_retention: true, get: false, exposed: false, eager: 64 << 10, eager_alone: 0 };
+    pub const DATAGRAM: Caps = Caps {
+        reliable: false,
+        needs_retention: true,
+        get: false,
+        exposed: false,
+        eager: 64 << 10,
+        eager_alone: 0,
+        begins: false,
+    };
 }
 
 /// What follows a header. It is as long as the header's `len`.
@@ -257,8 +281,8 @@ pub trait Lane<M: Memory> {
 
     /// Takes a frame whole, or not at all.
     ///
-    /// A user buffer may be unknown when its turn comes. Then the receiver has completed the operation, and the lane
-    /// writes zeros, which nobody reads, to stay in step.
+    /// A user buffer may be unknown when its turn comes. Then the operation is over: the receiver has all of it, or will get no more of it and fails. The lane
+    /// writes zeros to stay in step.
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent;
     /// As [`Lane::try_send`], but `fill` writes the body into the lane's own memory, whose content it must not assume.
     /// `fill` is called if the frame is taken, and not otherwise.
@@ -275,7 +299,7 @@ pub trait Lane<M: Memory> {
     /// sends, since the lane may tell the other side of new frames only then.
     fn flush(&mut self, mem: &M) -> bool;
 
-    /// Reads up to about `budget` bytes and delivers them, or fewer where [`Sink::is_content`] says so. Returns the bytes read: 0 if nothing was there.
+    /// Reads up to about `budget` bytes and delivers them, or fewer where [`Sink::is_content`] or [`Sink::has_answer`] says so. Returns the bytes read: 0 if nothing was there.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
     /// As [`Lane::poll`]. A lane whose frames come faster than a virtual call for each of them is worth has this for itself.
     fn poll_to(&mut self, sink: &mut impl Sink, budget: usize) -> usize

@@ -22,7 +22,7 @@ const WORTH: usize = 16 << 10;
 /// The sink is told of a part of messages from this length on, and then of so many more bytes at a time.
 const LONG: usize = 32 << 10;
 const PART: usize = 16 << 10;
-/// After a message whose data went where they belong, no more is read before the next one's length is known: its data may go there too.
+/// After data that went where they belong, and after what is to be answered, no more is read before the next frame's length is known: its data may go there too.
 const AFTER_LONG: usize = 2 << 10;
 
 /// What comes next in the stream.
@@ -45,7 +45,7 @@ pub(super) struct Reader {
     /// The sink is told of parts of messages from this length on.
     pub long: usize,
     state: State,
-    /// The last frame but for bulk was a message of which not all went through the buffer.
+    /// Since the last frame that went through the buffer as a whole, data have gone where they belong, or there was an answer: long data may come.
     after_long: bool,
     /// The stripes that LOST has named, as bits.
     pub heard: u16,
@@ -116,8 +116,7 @@ impl Reader {
                     return (total, None);
                 }
             }
-            let before = self.room();
-            let got = match self.state {
+            let (got, room) = match self.state {
                 State::Bulk(header, at) if self.start == self.end => self.direct(stream, sink, header, at),
                 _ => self.fill(stream),
             };
@@ -125,7 +124,7 @@ impl Reader {
                 Got::Bytes(n) => {
                     total += n;
                     // A short read into the buffer alone means that nothing more is there, so another call is spared.
-                    if n < before && matches!(self.state, State::Header | State::Frame(..)) && !stream.has_input() {
+                    if n < room && matches!(self.state, State::Header | State::Frame(..)) && !stream.has_input() {
                         return (total, self.digest(sink).err());
                     }
                 }
@@ -150,7 +149,8 @@ impl Reader {
         wanted.min(self.buf.len() - self.end)
     }
 
-    fn fill(&mut self, stream: &mut impl ByteStream) -> Got {
+    /// Reads into the buffer. The second value is how many bytes there was room for.
+    fn fill(&mut self, stream: &mut impl ByteStream) -> (Got, usize) {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -163,7 +163,7 @@ impl Reader {
             self.end += n;
             self.grow_if_full();
         }
-        got
+        (got, room)
     }
 
     fn grow_if_full(&mut self) {
@@ -257,7 +257,7 @@ impl Reader {
     }
 
     /// Reads from the stream into user memory, and what follows the frame into the buffer, which is empty.
-    fn direct(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, header: Header, at: usize) -> Got {
+    fn direct(&mut self, stream: &mut impl ByteStream, sink: &mut dyn Sink, header: Header, at: usize) -> (Got, usize) {
         (self.start, self.end) = (0, 0);
         let left = header.len as usize - at;
         let buf = &mut self.buf;
@@ -288,7 +288,7 @@ impl Reader {
                 Ok(_) => None,
                 Err(e) => Some(e.kind()),
             };
-            got = Some((Got::of(result), in_place));
+            got = Some((Got::of(result), in_place, all.iter().map(|piece| piece.len()).sum()));
             failed.map_or(Ok(in_place), |kind| Err(kind.into()))
         };
         // Bulk that is unwanted or too finely strided is read into the buffer, where `digest` deals with it.
@@ -296,7 +296,7 @@ impl Reader {
             Kind::Bulk => sink.on_bulk(&header, at, &mut read),
             _ => sink.on_rest(&header, at, &mut read),
         };
-        let Some((got, in_place)) = got else {
+        let Some((got, in_place, room)) = got else {
             return self.fill(stream);
         };
         self.end = in_buffer;
@@ -304,16 +304,16 @@ impl Reader {
         if at + in_place == header.len as usize {
             match self.end_bulk(sink, &header) {
                 Ok(()) => {}
-                Err(death) => return Got::End(death),
+                Err(death) => return (Got::End(death), room),
             }
         }
-        got
+        (got, room)
     }
 
     /// All of a frame has gone where it belongs.
     fn end_bulk(&mut self, sink: &mut dyn Sink, header: &Header) -> Result<(), Death> {
         self.state = State::Header;
-        self.after_long = true;
+        self.after_long |= header.len as usize >= WORTH;
         if header.kind == Kind::Bulk {
             return Ok(());
         }

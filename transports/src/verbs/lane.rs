@@ -187,7 +187,7 @@ impl Watched for VerbsLane {
 impl<M: Memory> Lane<M> for VerbsLane {
     fn caps(&self) -> Caps {
         // Bulk is written from buffer to buffer.
-        Caps { eager: 64 << 10, ..Caps::STREAM }
+        Caps { eager: 64 << 10, begins: false, ..Caps::STREAM }
     }
 
     fn wants_write(&self) -> bool {
