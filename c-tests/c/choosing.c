@@ -214,7 +214,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < state.ahead; ++i) post(i);
     for (int first = state.step;; ++state.step) {
         int step = state.step;
-        if (step % every == 0 && step > first) {
+        /* Not once the other job may have left: it could not go on from such a checkpoint, which is of this one alone. */
+        if (step % every == 0 && step > first && step < steps) {
             char name[32];
             snprintf(name, sizeof name, "step-%d", step);
             write_state(name);

@@ -248,7 +248,7 @@ fn planned(job: &Job, cores: Option<BTreeSet<usize>>, share: &Share, place: &Pla
         unset: place
             .variables
             .iter()
-            .filter(|name| is_foreign(name) || is_srun && is_said_again(name))
+            .filter(|name| is_foreign(name) || is_of_prte(name, &place.variables) || is_srun && is_said_again(name))
             .cloned()
             .collect(),
         cores,
@@ -452,6 +452,12 @@ fn found(path: &OsStr) -> String {
 /// Whether a variable says to `srun` of a whole allocation what each job says for itself.
 fn is_said_again(name: &str) -> bool {
     ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_DISTRIBUTION"].contains(&name)
+}
+
+/// Whether mpirun of Open MPI 5 has set a variable for its ranks that says where that Open MPI is. Under it mpirun of Open MPI 4 does not know its own
+/// options; that of Open MPI 5 finds itself.
+fn is_of_prte(name: &str, variables: &[String]) -> bool {
+    name == "OPAL_PREFIX" && variables.iter().any(|other| other == "PRTE_LAUNCHED")
 }
 
 /// Whether a variable makes a process a rank, or a step, of somebody else's: a launcher that inherits it takes itself for one. What

@@ -135,6 +135,14 @@ fn nothing_of_other_launchers_reaches_a_job() {
     );
 }
 
+/// One that a user has set stays.
+#[test]
+fn where_another_open_mpi_is_does_not_reach_a_job() {
+    let unset = |variables: &[&str]| planned(&job("mpiexec.hydra", ""), variables).unwrap()[0].unset.clone();
+    assert_eq!(unset(&["OPAL_PREFIX", "PRTE_LAUNCHED"]), ["OPAL_PREFIX"]);
+    assert_eq!(unset(&["OPAL_PREFIX", "HOME"]), [""; 0]);
+}
+
 #[test]
 fn launchers_are_told_of_their_part_of_an_allocation() {
     let line = |launcher: &str, slurm: &str, is_heterogeneous: bool| {
