@@ -3,9 +3,16 @@
 use c_tests::width::otherwise;
 use c_tests::{Done, Launch, Library, Mpi, Scene, command, compile, root, user};
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// Each Slurm has the same ports, so one is there at a time.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Words that run a command beside a Slurm of its own.
 fn node() -> [String; 1] {
@@ -39,6 +46,7 @@ fn steps_as_the_page_says() {
     if !otherwise(false, true, "two steps of one Slurm allocation, and a heterogeneous job, under two MPIs") {
         return;
     }
+    let _one = one_at_a_time();
     for (heading, allocation) in [
         ("Two MPIs in one allocation", &["salloc", "-N", "2", "-n", "4"][..]),
         ("A heterogeneous job", &["salloc", "-n", "2", ":", "-n", "2"]),
@@ -99,6 +107,7 @@ fn a_launch_divides_an_allocation() {
     if !otherwise(false, true, "launches inside an allocation of Slurm, by sbatch, and as a heterogeneous job") {
         return;
     }
+    let _one = one_at_a_time();
     for (title, keys, allocation) in [
         ("nodes", ["nodes = 1", "nodes = 1"], "-N 2 --ntasks-per-node=2"),
         ("shared nodes", ["", ""], "-N 1 -n 4"),
@@ -125,6 +134,7 @@ fn a_script_is_submitted() {
     if !otherwise(false, true, "scripts for sbatch that run a launch") {
         return;
     }
+    let _one = one_at_a_time();
     for (title, keys, components) in [
         ("one allocation", ["nodes = 1", "nodes = 1"], 1),
         ("a heterogeneous job", ["partition = 'other'", "partition = 'all', nodes = 1"], 2),
@@ -144,6 +154,7 @@ fn signals_reach_a_launch_under_slurm() {
     if !otherwise(false, true, "signals to a launch under Slurm, and its exit status") {
         return;
     }
+    let _one = one_at_a_time();
     let scene = Scene::new("signals to a launch under Slurm");
     let folder = scene.folder.display().to_string();
     let words = ["air", "ocean"].map(|name| format!("{name} {folder}"));
