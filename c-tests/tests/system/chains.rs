@@ -1,7 +1,7 @@
 //! Several jobs, of which each is joined with its neighbours, by many inter-communicators of all kinds: killed at any moment, they go
 //! on from their checkpoints, each time under other MPIs. Also one job that is joined with no other.
 
-use crate::restart::{LIMIT, TIMEOUT, kills, make_folder, results};
+use crate::restart::{LIMIT, kills, make_folder, results};
 use c_tests::faults::Random;
 use c_tests::{Figure, Job, Launch, MPIS, Mpi, Scene, wait_until, width};
 use std::fs;
@@ -14,6 +14,8 @@ const CHAIN: [Model; 3] =
     [("air", 2, "5", &["ocean"]), ("ocean", 3, "7", &["air", "ice"]), ("ice", 2, "11", &["ocean"])];
 const ALONE: [Model; 1] = [("alone", 2, "5", &[])];
 const STEPS: &str = "60";
+/// How long a job may wait for others that start at the same time, three of them on a busy machine. One that waits for a job that was killed waits as long.
+const TIMEOUT: &str = "15";
 
 fn start<const N: usize>(scene: &Scene, models: [Model; N], mpis: &mut impl Iterator<Item = &'static Mpi>) -> [Job; N] {
     let folder = scene.path("checkpoints").display().to_string();

@@ -28,7 +28,9 @@ fn intel_mpi_benchmarks() {
         for ranks in width::otherwise(3..=3, 2..=4, "IMB-MPI1 on 2 and 4 ranks, not only 3") {
             let scene = Scene::new(format!("IMB-MPI1 on {ranks}"));
             let program = mpi.folder().expect("a wheel").join("bin/IMB-MPI1");
-            let arguments = ["-iter", "4", "-msgsize", "0,8,4096,262144", "-npmin", "2", BENCHMARKS];
+            // However slow the machine is at the moment, it repeats as often.
+            let arguments =
+                ["-iter", "4", "-iter_policy", "off", "-msgsize", "0,8,4096,262144", "-npmin", "2", BENCHMARKS];
             let launch = |library| Launch::of(mpi, ranks, program.clone(), library, &arguments);
             let [without] = scene.pass([scene.start(launch(Library::None))], LIMIT);
             let [with] = scene.pass([scene.start(launch(Library::None).preloading(vec![library()]))], LIMIT);
