@@ -589,7 +589,7 @@ impl Engine {
     /// back.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !self.out.is_empty() || !self.turns.is_empty()
+        self.has_answers() || !self.turns.is_empty()
     }
 
     /// Whether it has put out something else than bulk, which takes turns.

@@ -48,18 +48,22 @@ enum Doing {
     Receive { capacity: u64 },
 }
 
+/// Limits that short messages come to.
+pub(crate) fn small() -> Config {
+    Config {
+        eager_max: 16,
+        long_eager_max: 24,
+        envelopes: 6,
+        eager_bytes: 64,
+        extra_envelopes: 2,
+        chunk: 8,
+        beginning: 12,
+    }
+}
+
 impl Scene {
     fn new() -> Scene {
-        let small = Config {
-            eager_max: 16,
-            long_eager_max: 24,
-            envelopes: 6,
-            eager_bytes: 64,
-            extra_envelopes: 2,
-            chunk: 8,
-            beginning: 12,
-        };
-        let mut engine = Engine::new(small);
+        let mut engine = Engine::new(small());
         let peers = [engine.add_peer(1), engine.add_peer(1)];
         let (open, ops, claims) = (Vec::new(), Vec::new(), Vec::new());
         let mut scene = Scene { engine, mem: VecMemory::default(), peers, open, opened: 0, ops, claims };

@@ -8,7 +8,7 @@ use base::bytes::Take;
 use base::memory::VecMemory;
 use base::{ProcId, Time};
 use engine::fuzzing::samples;
-use engine::{Config, ContextId, Engine, Source, Tag};
+use engine::{ContextId, Engine, Source, Tag};
 use session::fuzzing::{Negotiation, Standing, still_missing};
 use session::leaders::{Looking, looking, who_offers};
 use session::{
@@ -234,16 +234,7 @@ thread_local! {
 }
 
 fn scene() -> Session<Said, VecMemory> {
-    let config = Config {
-        eager_max: 16,
-        long_eager_max: 24,
-        envelopes: 6,
-        eager_bytes: 64,
-        extra_envelopes: 2,
-        chunk: 8,
-        beginning: 12,
-    };
-    let mut session = Session::new(own(), Engine::new(config), VecMemory::default());
+    let mut session = Session::new(own(), Engine::new(crate::engine::small()), VecMemory::default());
     session.add_group(Group { incarnation: US.incarnation, cookie: COOKIE, rank: 0, size: 1 });
     session.add_port(PORT, COOKIE);
     let remote =

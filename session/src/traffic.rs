@@ -571,6 +571,13 @@ impl<'a, M> Upward<'a, M> {
             self.path.is_due(header, header.a).then(|| self.engine.rest_wanted(self.peer, offset, len as u64))??;
         Some((op, offset, len))
     }
+
+    /// Where so many bytes of a BULK frame's payload from `at` on belong, if they are wanted: the receive, and the offset in its message.
+    fn bulk_of(&self, header: &Header, at: usize, len: usize) -> Option<(u64, u64)> {
+        let (op, offset) = (self.engine.bulk_op(self.peer, header.a)?, header.b + at as u64);
+        let is_wanted = self.path.accepts(header) && self.engine.bulk_wanted(self.peer, op, offset, len as u64);
+        is_wanted.then_some((op, offset))
+    }
 }
 
 impl<M: Memory> Sink for Upward<'_, M> {
@@ -658,11 +665,8 @@ impl<M: Memory> Sink for Upward<'_, M> {
         at: usize,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Option<io::Result<usize>> {
-        let (offset, len) = (header.b + at as u64, header.len as usize - at);
-        let op = self.engine.bulk_op(self.peer, header.a)?;
-        if !self.path.accepts(header) || !self.engine.bulk_wanted(self.peer, op, offset, len as u64) {
-            return None;
-        }
+        let len = header.len as usize - at;
+        let (op, offset) = self.bulk_of(header, at, len)?;
         let done = self.mem.with_slices_mut(op, offset, len, PIECES, |pieces| read(pieces));
         if let Ok(n @ 1..) = done {
             self.engine.on_bulk(self.peer, op, offset, n as u64);
@@ -671,11 +675,9 @@ impl<M: Memory> Sink for Upward<'_, M> {
     }
 
     fn on_bulk_bytes(&mut self, header: &Header, at: usize, bytes: &[u8]) {
-        let (offset, len) = (header.b + at as u64, bytes.len() as u64);
-        let Some(op) = self.engine.bulk_op(self.peer, header.a) else { return };
-        if self.path.accepts(header) && self.engine.bulk_wanted(self.peer, op, offset, len) {
+        if let Some((op, offset)) = self.bulk_of(header, at, bytes.len()) {
             self.mem.write(op, offset, bytes);
-            self.engine.on_bulk(self.peer, op, offset, len);
+            self.engine.on_bulk(self.peer, op, offset, bytes.len() as u64);
         }
     }
 }

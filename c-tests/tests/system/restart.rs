@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub(super) const LIMIT: Duration = Duration::from_secs(120);
 /// How long a job may wait for one that was killed: then both are started again.
-pub(super) const TIMEOUT: &str = "5";
+const TIMEOUT: &str = "5";
 const STEPS: &str = "150";
 
 /// The results that a run printed, of each job by rank.

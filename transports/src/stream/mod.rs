@@ -142,6 +142,10 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
     }
 
     fn try_send(&mut self, mem: &M, header: &Header, payload: Payload<'_>) -> Sent {
+        // The other side answers the RTS of a message while the beginning of its data is written.
+        if matches!(payload, Payload::User { .. }) && header.a & OF_SENDER != 0 {
+            self.push(mem);
+        }
         let room = self.death.is_none() && !self.quiet && (self.tx.room() || self.push(mem));
         if !room {
             self.refused = true;
@@ -158,12 +162,6 @@ impl<S: ByteStream, M: Memory> Lane<M> for StreamLane<S> {
                 self.write_failed(e);
             }
             return Sent::Taken;
-        }
-        // The other side answers the RTS of these bytes while they are written.
-        let is_beginning = matches!(payload, Payload::User { .. }) && header.a & OF_SENDER != 0;
-        if is_beginning && self.tx.pending() && !self.push(mem) && !self.tx.room() {
-            self.refused = true;
-            return Sent::NoRoom;
         }
         self.tx.add(header, payload);
         if !self.tx.room() {
