@@ -52,27 +52,33 @@ static void *thread(void *stream)
     return NULL;
 }
 
-/* A single rank with several partners: a window for each, all under way at once. */
+/* A single rank with several partners: a window for each, all under way at once, and the next one for whom has answered. The last
+ * window only says that it is the last. */
 static void run_star(struct stream *streams, int count)
 {
     char words[MOST_STREAMS][MOST_WINDOW][8] = {{{0}}}, answers[MOST_STREAMS];
-    MPI_Request requests[MOST_STREAMS * MOST_WINDOW];
-    int window = streams[0].window;
-    double start = now(), took = 0;
-    long windows = 0;
-    for (int last = 0; !last; ++windows) {
-        took = now() - start;
-        last = took >= slice * SLICES;
-        for (int w = 0; w < window; ++w)
-            for (int s = 0; s < count; ++s) {
-                if (!w) words[s][0][0] = (char)last;
-                MPI_Isend(words[s][w], 8, MPI_BYTE, streams[s].partner, TAG, comm, &requests[w * count + s]);
+    MPI_Request windows[MOST_STREAMS][MOST_WINDOW], answered[MOST_STREAMS];
+    long sent[MOST_STREAMS] = {0};
+    double start = now();
+    for (int s = 0, begun = 0, left = count; left; ++begun) {
+        double took = now() - start;
+        if (begun >= count) {
+            MPI_Waitany(count, answered, &s, MPI_STATUS_IGNORE);
+            MPI_Waitall(streams[s].window, windows[s], MPI_STATUSES_IGNORE);
+            took = now() - start;
+            if (words[s][0][0]) {
+                --left;
+                continue;
             }
-        MPI_Waitall(window * count, requests, MPI_STATUSES_IGNORE);
-        for (int s = 0; s < count; ++s) MPI_Irecv(&answers[s], 1, MPI_BYTE, streams[s].partner, TAG, comm, &requests[s]);
-        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+            streams[s].rate = (double)(++sent[s] * streams[s].window) / took;
+        } else {
+            s = begun;
+        }
+        words[s][0][0] = took >= slice * SLICES;
+        MPI_Irecv(&answers[s], 1, MPI_BYTE, streams[s].partner, TAG, comm, &answered[s]);
+        for (int w = 0; w < streams[s].window; ++w)
+            MPI_Isend(words[s][w], 8, MPI_BYTE, streams[s].partner, TAG, comm, &windows[s][w]);
     }
-    for (int s = 0; s < count; ++s) streams[s].rate = (double)(windows - 1) * window / took;
 }
 
 /* Returns when all ranks of both sides are here and none is in a collective call of its own side any more: in some MPIs those

@@ -51,16 +51,16 @@ fn bench(settings: &Settings) -> Result<(), String> {
             take_turns(&scene, settings, results, &all, rows, rounds);
         }
     };
-    turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(20, 2));
+    turns(&mut results, who.beside_each_other(settings), &transfers, settings.rounds(settings::TRANSFERS, 2));
     if settings.has("pingpong") {
-        turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(20, 2));
+        turns(&mut results, who.without_mpi(), &["pingpong"], settings.rounds(settings::TRANSFERS, 2));
     }
-    turns(&mut results, who.at_all_sizes(), &settings.of(&[sizes::ROW]), settings.rounds(7, 1));
-    turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(3, 1));
-    turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(3, 1));
+    turns(&mut results, who.at_all_sizes(), &settings.of(&[sizes::ROW]), settings.rounds(sizes::ROUNDS, 1));
+    turns(&mut results, who.with_mpi(true), &settings.of(&["overlap"]), settings.rounds(settings::OTHERS, 1));
+    turns(&mut results, who.with_mpi(false), &settings.of(&["matching"]), settings.rounds(settings::OTHERS, 1));
 
     if settings.has("several") {
-        several::run(&scene, settings, &mut results, &who.once());
+        several::run(&scene, settings, &mut results, &who.with_mpi(false));
     }
     if settings.has("setup") {
         setup::run(&scene, settings, &mut results, &who.joined());
@@ -125,11 +125,6 @@ impl Contestants {
 
     fn at_all_sizes(&self) -> Vec<&Contestant> {
         self.all.iter().filter(|c| sizes::is_in(c)).collect()
-    }
-
-    /// Each MPI, and the library over shared memory.
-    fn once(&self) -> Vec<&Contestant> {
-        self.all.iter().filter(|c| c.name == contestant::SHM || c.is_native() && !c.name.contains("TCP")).collect()
     }
 
     /// The library by each of its transports.

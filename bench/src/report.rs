@@ -4,9 +4,9 @@ use crate::claims::{self, Claim};
 use crate::contestant::{Contestant, ENCRYPTED, SHM, TCP, TLS};
 use crate::machine::Machine;
 use crate::results::{Distance, Results};
-use crate::settings::Settings;
+use crate::settings::{OTHERS, Settings, TRANSFERS};
 use crate::table::{Table, bytes, number, or_not};
-use crate::{calls::Calls, choice, imb, picture, sizes};
+use crate::{calls::Calls, choice, imb, picture, several, sizes};
 use c_tests::{Mpi, root};
 use serde_json::json;
 use std::path::Path;
@@ -262,11 +262,20 @@ impl Report<'_> {
 
     /// What is committed as docs/performance.md or docs/performance-busy.md.
     fn page(&self) -> String {
-        let mut text = String::from(if self.settings.busy { BUSY_PREFACE } else { PREFACE });
+        let launches = [
+            (TRANSFERS, "of transfers"),
+            (sizes::ROUNDS, "of all sizes"),
+            (several::ROUNDS, "of several at once"),
+            (OTHERS, "of the rest"),
+        ];
+        let launches = launches.map(|(rounds, of)| format!("{} {of}", self.settings.rounds(rounds, rounds)));
+        let mut text =
+            if self.settings.busy { BUSY_PREFACE } else { PREFACE }.replace("LAUNCHES", &launches.join(", "));
         text += &format!(
-            "\nMeasured on: {}{}. The library joins {} with {}.\n\n",
+            "\nMeasured on: {}{}, in {} minutes. The library joins {} with {}.\n\n",
             self.machine,
             self.lines(),
+            self.started.elapsed().as_secs().div_ceil(60),
             self.pair[0].name,
             self.pair[1].name
         );
@@ -295,7 +304,8 @@ const BUSY_PREFACE: &str = "# How fast it is beside another program
 
 Written by `make bench BUSY=1 RECORD=1`: while all is measured, one more program computes on the core of the second rank, as an analysis or a
 compiler would. The kernel gives it the core for some 4 ms at a time, so a sample lasts 15 ms and more: one of 5 ms meets such a slice or meets none, and
-the median of three says which. The rest is as in [performance.md](performance.md), where also each contestant is explained.
+the median of three says which. Launches: LAUNCHES. Each MPI waits as it does by itself: one that yields the processor gives it to
+that program. The rest is as in [performance.md](performance.md), where also each contestant is explained.
 ";
 
 const PREFACE: &str = "# How fast it is
@@ -308,16 +318,28 @@ samples as JSON and pictures by size to `target/bench/`. `make bench QUICK=1` ta
 
 ![Bandwidth of a ping-pong by size, all contestants, both scales logarithmic](bandwidth.svg)
 
-How it is measured. Two processes, each with all its threads on a core of its own, run the same loops in all cases: two
-ranks of one job under each MPI, two jobs of one rank under the library, two bare processes. A sample is the mean of as
-many rounds as fill some milliseconds; a launch gives the median of its samples; launches of all contestants take turns.
-The tables show the median over the launches; `spread` is how far these lie apart, from the least to the largest, against
-the median. `again` is the library a second time, as if it were another contestant: what lies within its difference from
-the first is chance, and an aim that is missed or reached by less is marked so. Memory is touched before, and used again
-and again, as in other benchmarks of this kind. A host may move the cores of a virtual machine while it runs: what a cache line takes
-from one to the other is measured beside each sample, and only samples at the same distance are compared, near or far, whichever more
-contestants met (at the same distance, the one with more samples); what was met at both stands in a table by itself. The library joins the two MPIs that PAIR= says, or of those of today (all but
-LAM) the pair with which 8 bytes take the least time beyond a cache line's, in a short trial, and of pairs that are alike one
-whose launchers start all ranks in one session: where the kernel shares a processor out among sessions, a rank of MPICH that yields it to the others often keeps it. In the table of all sizes (7 launches a contestant) a step says
-how much more time a byte takes than in the size before (up to 1 KiB: the whole message), or how much longer the smaller message takes, whichever is more.
+How it is measured:
+
+- Two processes, each with all its threads on a core of its own, run the same loops in all cases: two ranks of one job under each MPI, two
+  jobs of one rank under the library, two bare processes. Memory is touched before, and used again and again, as in other benchmarks of this kind.
+- A sample is the mean of as many rounds as fill some milliseconds; a launch gives the median of its samples; launches of all contestants
+  take turns. The tables show the median over the launches: LAUNCHES.
+- The library joins the two MPIs that PAIR= says, or of those of today (all but LAM) the pair with which 8 bytes take the least time beyond a cache line's, in
+  a short trial, and of pairs that are alike one whose launchers start all ranks in one session: where the kernel shares a processor out among sessions, a rank
+  of MPICH that yields it to the others often keeps it.
+- A host may move the cores of a virtual machine while it runs. What a cache line takes from one to the other is measured beside each sample of
+  transfers, of several at once and of IMB, and only samples at the same distance are compared, near or far, whichever more contestants met (at the same
+  distance, the one with more samples); what was met at both stands in a table by itself.
+
+The columns of the aims:
+
+- `ratio`: the library's median against the best other's, of times or of speeds, as the aim has it. Where the unit is ms or a count, it is that.
+- `of the best`: the same of the best single samples, whoever has the best.
+- `limit`: against the fastest program without any MPI over the same transport (line, ring, readv; memcpy for data with gaps; sockets; rustls), which does less: it
+  knows what comes next, and has one message at a time. What is behind an MPI is behind by as much as it could still gain there.
+- `again`: the library a second time, as if it were another contestant. What lies within its difference from the first is chance, and an aim that is
+  missed or reached by less is marked so.
+
+`spread` is how far the launches lie apart, from the least to the largest, against the median. In the table of all sizes a step says how much more time a byte takes than
+in the size before (up to 1 KiB: the whole message), or how much longer the smaller message takes, whichever is more.
 ";

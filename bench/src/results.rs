@@ -48,18 +48,23 @@ impl Distance {
 
 /// Distances of a run that differ by less than this are one.
 const TWO_DISTANCES: f64 = 2.0;
+/// So much of a run must have been at the lesser distance, and at the larger: disturbances make some seem farther, and none nearer.
+const LEAST_NEAR: f64 = 0.002;
+const LEAST_FAR: f64 = 0.05;
 
 /// Which distances of a run are near, and which far: those of less and more ns. `None`: they do not differ.
 #[derive(Clone, Copy)]
 struct Boundary(Option<f64>);
 
 impl Boundary {
-    /// Between the least and the largest, without the few that were disturbed.
+    /// In the widest gap: a machine whose cores have moved for a moment has few of the one distance and many of the other.
     fn of(mut all: Vec<f64>) -> Boundary {
         all.sort_by(f64::total_cmp);
-        let part = |share: f64| all.get((share * all.len() as f64) as usize).copied();
-        let ends = part(0.02).zip(part(0.95)).filter(|(least, most)| most / least > TWO_DISTANCES);
-        Boundary(ends.map(|(least, most)| (least * most).sqrt()))
+        let part = |share: f64| ((share * all.len() as f64) as usize).max(1);
+        let splits = part(LEAST_NEAR)..(all.len() + 1).saturating_sub(part(LEAST_FAR));
+        let widest = splits.max_by(|a, b| (all[*a] / all[a - 1]).total_cmp(&(all[*b] / all[b - 1])));
+        let is_two = |at: &usize| median(&all[*at..]) / median(&all[..*at]) > TWO_DISTANCES;
+        Boundary(widest.filter(is_two).map(|at| (all[at - 1] * all[at]).sqrt()))
     }
 
     fn distance(self, apart: f64) -> Option<Distance> {
@@ -328,6 +333,19 @@ mod tests {
         assert_eq!(results.distance("r", 8), None);
         assert_eq!(results.get("r", 8, "a").map(|f| f.median), Some(3.0));
         assert!(results.lines().is_empty());
+    }
+
+    #[test]
+    fn cores_that_have_moved_for_a_moment_are_told_apart() {
+        let run = |near: usize, disturbed: usize| {
+            let far = (0..1000).map(|n| 100.0 + n as f64 * 0.04);
+            Boundary::of([vec![24.0; near], far.collect(), vec![900.0; disturbed]].concat())
+        };
+        assert_eq!(run(5, 0).distance(24.0), Some(Distance::Near));
+        assert_eq!(run(5, 0).distance(101.0), Some(Distance::Far));
+        assert_eq!(run(1, 0).distance(24.0), None, "one of a thousand");
+        assert_eq!(run(0, 20).distance(101.0), None, "what was disturbed is no distance");
+        assert_eq!(run(5, 20).distance(101.0), Some(Distance::Far));
     }
 
     #[test]

@@ -23,7 +23,11 @@ pub struct Settings {
 const LONG_ROW: &str = "sizes";
 
 /// What is run beside a busy core, unless others are asked for.
-const ROWS_BESIDE: [&str; 3] = ["pingpong", "rate", "several"];
+const ROWS_BESIDE: [&str; 5] = ["pingpong", "rate", "vector", "struct", "several"];
+
+/// Launches of each contestant in a whole run: of transfers, and of rows that have no number of their own.
+pub const TRANSFERS: usize = 20;
+pub const OTHERS: usize = 3;
 
 /// How much of one launch: samples of each value, how long each lasts, the largest message.
 #[derive(Clone, Copy)]

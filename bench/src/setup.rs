@@ -2,7 +2,7 @@
 
 use crate::contestant::{Contestant, lines};
 use crate::results::Results;
-use crate::settings::Settings;
+use crate::settings::{OTHERS, Settings};
 use c_tests::Scene;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Contestant]) {
     let ranks: &[usize] = if settings.quick { &[1, 2, 8] } else { &[1, 2, 8, 32] };
-    for round in 0..settings.rounds(3, 1) {
+    for round in 0..settings.rounds(OTHERS, 1) {
         for &ranks in ranks {
             for contestant in all {
                 let done = contestant.join(scene, ("setup", [ranks; 2]), &["3"], LIMIT);

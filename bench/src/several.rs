@@ -4,7 +4,11 @@ use crate::contestant::Contestant;
 use crate::results::Results;
 use crate::settings::Settings;
 use c_tests::Scene;
+use std::collections::BTreeSet;
 use std::time::Instant;
+
+/// Launches of each contestant.
+pub const ROUNDS: usize = 7;
 
 /// The kinds of bench/c/several.c, and the ranks of each side.
 pub const ALL: [(&str, [usize; 2]); 6] = [
@@ -26,10 +30,16 @@ pub fn slowest(what: (&str, [usize; 2])) -> String {
     row(what) + ", slowest"
 }
 
+/// Each round begins with another contestant; who fails in a row is not asked again.
 pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Contestant]) {
-    for round in 0..settings.rounds(3, 1) {
+    let (rounds, mut failed) = (settings.rounds(ROUNDS, 1), BTreeSet::new());
+    for round in 0..rounds {
         for what in ALL {
-            for contestant in all {
+            for k in 0..all.len() {
+                let contestant = all[(k + round * all.len() / rounds) % all.len()];
+                if failed.contains(&(what, &contestant.name)) {
+                    continue;
+                }
                 let began = Instant::now();
                 let said = match contestant.several(scene, what, settings.effort()) {
                     Ok(lines) => {
@@ -38,6 +48,7 @@ pub fn run(scene: &Scene, settings: &Settings, results: &mut Results, all: &[&Co
                         said
                     }
                     Err(e) => {
+                        failed.insert((what, &contestant.name));
                         results.fail(&format!("{} ({})", contestant.name, row(what)), &e);
                         format!("FAILED: {}", e.lines().next().unwrap_or(&e))
                     }

@@ -7,6 +7,8 @@ use crate::table::{Table, bytes, or_not};
 
 /// What bench/c/bench.h calls it.
 pub const ROW: &str = "sizes";
+/// Launches of each contestant.
+pub const ROUNDS: usize = 7;
 /// The steepest step that is meant to be.
 const STEEPEST: f64 = 1.3;
 
