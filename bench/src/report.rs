@@ -336,7 +336,7 @@ The columns of the aims:
 - `ratio`: the library's median against the best other's, of times or of speeds, as the aim has it. Where the unit is ms or a count, it is that.
 - `of the best`: the same of the best single samples, whoever has the best.
 - `limit`: against the fastest program without any MPI over the same transport (line, ring, readv; memcpy for data with gaps; sockets; rustls), which does less: it
-  knows what comes next, and has one message at a time. What is behind an MPI is behind by as much as it could still gain there.
+  knows what comes next, and has one message at a time. No more than this can be gained.
 - `again`: the library a second time, as if it were another contestant. What lies within its difference from the first is chance, and an aim that is
   missed or reached by less is marked so.
 
