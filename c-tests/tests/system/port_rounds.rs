@@ -10,7 +10,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// for the next call, and the names of the last 1,024 jobs (`MOST_NAMES`), some 110 bytes each.
 const RESIDENT: i64 = 384;
 const ALLOCATED: i64 = 224;
-/// The first proof of each connection is remembered, up to 16,384 (`MOST_PROOFS`): the bytes of one, in tables that double, and of all.
+/// The first proof of each connection is remembered, up to 16,384 (`MOST_PROOFS`): the bytes of one, in tables that double, and of all. In a round
+/// rank 0 takes a connection of each rank of the other side.
 const PROOF: i64 = 200;
 const PROOFS: i64 = 1536 << 10;
 /// What an MPI leaves behind by itself, in bytes a round, on so many ranks: the same calls without the library show it. LAM
@@ -35,7 +36,7 @@ fn couple(figure: &mut Figure, server: &Mpi, client: &Mpi, rounds: u32, ranks: u
     let done = scene.pass([start(server, "server"), start(client, "client")], LIMIT);
     for (mpi, done) in [server, client].into_iter().zip(&done) {
         let (resident, allocated) = growth(&scene, done);
-        let proofs = (PROOF * i64::from(rounds)).min(PROOFS);
+        let proofs = (PROOF * i64::from(rounds) * ranks as i64).min(PROOFS);
         let own = (own(mpi, ranks) * i64::from(rounds) + proofs) / 1024;
         let took = done.lines("TOOK").next().unwrap_or("?");
         figure.line(format!(
