@@ -64,6 +64,14 @@ UNUSED static void pin(int side)
     if (tasks) closedir(tasks);
 }
 
+/* 1 MiB of data with gaps: every other double, and structs as compilers lay them out, 13 bytes of data in 24. */
+enum { DOUBLES = (1 << 20) / sizeof(double), PARTICLES = (1 << 20) / 13 };
+struct particle {
+    char kind;
+    double mass;
+    int cell;
+};
+
 /* A word of each side on lines of its own, in the file that BENCH_LINE names. */
 struct words {
     _Alignas(128) volatile uint64_t of[2][16];

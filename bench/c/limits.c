@@ -199,14 +199,7 @@ static void copy_rounds(long n)
 
 static void ignore_send(const void *from, size_t bytes) { (void)from, (void)bytes; }
 
-/* The data with gaps of transfer.h, copied from like to like by one process. */
-enum { DOUBLES = 1 << 17, PARTICLES = (1 << 20) / 13 };
-struct particle {
-    char kind;
-    double mass;
-    int cell;
-};
-
+/* Data with gaps, copied from like to like by one process. */
 static void vector_rounds(long n)
 {
     for (long i = 0; i < n; ++i) {

@@ -61,7 +61,7 @@ static void run_star(struct stream *streams, int count)
     long sent[MOST_STREAMS] = {0};
     double start = now();
     for (int s = 0, begun = 0, left = count; left; ++begun) {
-        double took = now() - start;
+        double took = 0;
         if (begun >= count) {
             MPI_Waitany(count, answered, &s, MPI_STATUS_IGNORE);
             MPI_Waitall(streams[s].window, windows[s], MPI_STATUSES_IGNORE);

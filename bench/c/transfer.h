@@ -76,20 +76,13 @@ static void typed(const char *row, size_t extent, int count, MPI_Datatype of)
 /* Every other double, 1 MiB of them. */
 static void vector(void)
 {
-    enum { DOUBLES = 1 << 17 };
     MPI_Datatype every_other;
     MPI_Type_vector(DOUBLES, 1, 2, MPI_DOUBLE, &every_other);
     typed("vector", 2 * sizeof(double) * DOUBLES, 1, every_other);
 }
 
-/* A struct as compilers lay it out: 13 bytes of data in 24. */
 static void structure(void)
 {
-    struct particle {
-        char kind;
-        double mass;
-        int cell;
-    };
     int lengths[] = {1, 1, 1, 1};
     MPI_Aint places[] = {offsetof(struct particle, kind), offsetof(struct particle, mass),
                          offsetof(struct particle, cell), sizeof(struct particle)};
@@ -103,7 +96,7 @@ static void structure(void)
     MPI_Type_create_resized(bare, 0, sizeof(struct particle), &particle);
     MPI_Type_free(&bare);
 #endif
-    typed("struct", sizeof(struct particle), (1 << 20) / 13, particle);
+    typed("struct", sizeof(struct particle), PARTICLES, particle);
 }
 
 #endif
